@@ -41,8 +41,14 @@ serve: .venv
 build: .venv
 	$(BIN)/python -m build
 
-# What changed since a revision, and the quick tests nearest to it. `make check SINCE=main` for a
-# branch; `.ci/run --since main` runs all that it reaches.
-SINCE ?= HEAD
+# ruff, pyright on what changed, and the quick tests that run a function which changed, as
+# pytest-testmon has seen it. The first time it runs all of them, and writes `.testmondata`.
+changed = $(shell git diff --name-only --diff-filter=d HEAD -- $(1); \
+	git ls-files --others --exclude-standard -- $(1))
+pyright = $(if $(2),$(BIN)/pyright $(1) --pythonpath $(BIN)/python $(2))
 check: .venv
-	$(BIN)/python .ci/reach.py check $(SINCE)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(call pyright,,$(call changed,'envrax/*.py'))
+	$(call pyright,--project tests,$(call changed,'tests/*.py' 'examples/*.py' 'benchmarks/*.py'))
+	COVERAGE_CORE=ctrace $(BIN)/python -m pytest --testmon --testmon-forceselect

@@ -75,7 +75,7 @@ def pettingzoo() -> Any:
 
 def play() -> Any:
     os.environ["SDL_VIDEODRIVER"] = "dummy"
-    module = importlib.import_module("envrax.command.play")
+    module = importlib.import_module("envrax.interop.out.play")
     return module.Screen(ImageEnv()).reset()
 
 

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
-from envrax.command import evidence  # noqa: E402
+from envrax.libraries import cards as evidence  # noqa: E402
+from envrax.libraries import known  # noqa: E402
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES  # noqa: E402
 
 MARK = re.compile(r"<!-- fill (\w+) -->\n(?:>.*\n)*")
@@ -102,7 +103,7 @@ def curve(id: str) -> dict[str, Any]:
 
 def facts(id: str) -> dict[str, str]:
     """Of the page of all ids: what the filter reads of an id, by the names of `CHOICES`."""
-    row = evidence.evidence()[id]
+    row = known()[id]
     action = row.get("action", "")
     ports = {port[1].partition(";")[0].partition(" (")[0] for port in row.get("ports", [])}
     kind = "continuous" if action.startswith("Box float") else "discrete"
@@ -118,7 +119,7 @@ def facts(id: str) -> dict[str, str]:
 
 def cells(id: str) -> dict[str, str]:
     """Of the page of all ids: the cells of an id, by their heads."""
-    row = evidence.evidence()[id]
+    row = known()[id]
     returns = " → ".join(f"{value:,g}" for value, _ in row.get("trained", []))
     fastest = row.get("speed", [0])[-1]
     return {

@@ -8,43 +8,26 @@ Where `[project.urls]` in pyproject.toml has the repository, links lead there, a
 """
 
 import itertools
-import json
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 from typing import Any
 from urllib.parse import urlsplit
 
+import nbformat
+from nbformat import v4
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "docs/notebooks"
 LEFT_OUT = ("Install", "Next")  # sections: a cell installs, and what comes next is on the site
-
-
-@dataclass(frozen=True)
-class Source:
-    """
-    What a notebook is made of.
-
-    Attributes
-    ----------
-    page : str
-        In `docs`.
-    extras : str
-        Of envrax, in brackets.
-    """
-
-    page: str
-    extras: str = ""
-
-
-NOTEBOOKS = {
-    "first-environment": Source("tutorials/first-environment.md"),
-    "train": Source("getting-started.md"),
-    "randomise": Source("advanced/domain-randomization.md"),
-    "any-library": Source("libraries/index.md", extras="[gymnax,navix,pgx]"),
+NOTEBOOKS = {  # what each is made of: a page in `docs`, and extras of envrax
+    "first-environment": ("tutorials/first-environment.md", ""),
+    "train": ("getting-started.md", ""),
+    "randomise": ("advanced/domain-randomization.md", ""),
+    "any-library": ("libraries/index.md", "[gymnax,navix,pgx]"),
 }
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 INSTALL = """\
 from importlib.util import find_spec
 
@@ -69,26 +52,33 @@ def repository() -> str:
 
 def notebooks(address: str) -> dict[str, str]:
     """The content of each file, by its name."""
-    return {f"{name}.ipynb": _file(cells(name, address)) for name in NOTEBOOKS}
+    files = dict[str, str]()
+    for name in NOTEBOOKS:
+        notebook = v4.new_notebook(cells=cells(name, address), metadata={"kernelspec": KERNEL})
+        files[f"{name}.ipynb"] = nbformat.writes(notebook) + "\n"
+    return files
 
 
-def cells(name: str, address: str) -> list[dict[str, Any]]:
+def cells(name: str, address: str) -> list[Any]:
     """The cells of a notebook, each of which prints what the page shows."""
-    source = NOTEBOOKS[name]
-    text = (ROOT / "docs" / source.page).read_text(encoding="utf-8")
+    page, extras = NOTEBOOKS[name]
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()
     text = re.sub(r"^from parking import .*$", lambda _: _parking(), text, flags=re.MULTILINE)
     text = re.sub(rf"^## (?:{'|'.join(LEFT_OUT)})\n.*?(?=^## |\Z)", "", text, flags=re.M | re.S)
     title, _, text = text.partition("\n")
-    found = [_words(title + _made_from(name, source, address)), _code(_install(source, address))]
+    title += _made_from(name, page, address)
+    found = [v4.new_markdown_cell(title), v4.new_code_cell(_install(extras, address))]
     blocks = re.split(r"^```(python|text)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     for words, kind, block in itertools.zip_longest(*(blocks[k::3] for k in range(3))):
         if words.strip():
-            found.append(_words(_linked(words.strip(), source.page, address)))
+            found.append(v4.new_markdown_cell(_linked(words.strip(), page, address)))
         if kind == "python":
-            found.append(_code(block.rstrip("\n")))
+            found.append(v4.new_code_cell(block.rstrip("\n")))
         elif kind == "text":
-            found[-1]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": block}]
+            found[-1].outputs = [v4.new_output("stream", text=block)]
+    for place, cell in enumerate(found):
+        cell.id = f"cell-{place}"  # which is random
     return found
 
 
@@ -98,8 +88,8 @@ def _parking() -> str:
     return text.partition("```python\n")[2].partition("\n```")[0]
 
 
-def _made_from(name: str, source: Source, address: str) -> str:
-    page = _linked(f"[this page]({source.page})", "", address)
+def _made_from(name: str, path: str, address: str) -> str:
+    page = _linked(f"[this page]({path})", "", address)
     told = f"\n\nMade from {page} by `python .ci/notebooks.py`; edit the page."
     if address:
         where = f"{urlsplit(address).path}/blob/main/{FOLDER}/{name}.ipynb"
@@ -107,11 +97,11 @@ def _made_from(name: str, source: Source, address: str) -> str:
     return told
 
 
-def _install(source: Source, address: str) -> str:
-    needs = "navix" if source.extras else "envrax"
-    install = f'{FROM_A_CLONE} "{{clone}}{source.extras}"'
+def _install(extras: str, address: str) -> str:
+    needs = "navix" if extras else "envrax"
+    install = f'{FROM_A_CLONE} "{{clone}}{extras}"'
     if address:
-        install = f'%pip install --quiet "envrax{source.extras} @ git+{address}"'
+        install = f'%pip install --quiet "envrax{extras} @ git+{address}"'
     return INSTALL.format(needs=needs, install=install)
 
 
@@ -127,23 +117,6 @@ def _linked(text: str, page: str, address: str) -> str:
     text = re.sub(r"(?<!`)\[([^\]]+)\]\[envrax[\w.]*\]", r"\1", text)
     text = re.sub(r"(!?\[[^\]]*\])\((?!https?:|#)([^)]+)", link, text)
     return re.sub(r"(?<=\))\{[^}]*\}", "", text)
-
-
-def _words(text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "metadata": {}, "source": text}
-
-
-def _code(text: str) -> dict[str, Any]:
-    kind: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}}
-    return {**kind, "outputs": [], "source": text}
-
-
-def _file(found: list[dict[str, Any]]) -> str:
-    """A notebook with one line for each cell."""
-    lines = [json.dumps({"id": f"cell-{k}", **cell}) for k, cell in enumerate(found)]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    more = {"metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    return '{"cells": [\n' + ",\n".join(lines) + "\n],\n" + json.dumps(more)[1:] + "\n"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from benchmarks.measure import Values
 from envrax.classic import CartPole
-from envrax.command.speed import measure
+from envrax.command.measure.speed import measure
 
 NUMBERS = 16, 64, 256, 1024, 4096, 16_384, 65_536
 SCAN, LOOP, SHARE = "in a scan", "from a Python loop", "share of the most"

@@ -11,7 +11,7 @@ from benchmarks import accelerators, files, ids, lowers, matches, scores
 from benchmarks.libraries import LIBRARIES, verdicts
 from benchmarks.tasks import TASKS
 
-PATH = Path(__file__).parents[1] / "envrax/command/evidence.json"
+PATH = Path(__file__).parents[1] / "envrax/libraries/known.json"
 WORLD = " as a world"
 HOW = {"jumanji": 'options={"agents": "all"}', "pgx": 'options={"player": "all"}'}
 POINTS = 12  # of a curve

@@ -21,7 +21,7 @@ does:
 The head of a table, code and links are passed over, and so is what follows the last place. The
 numbers end at an empty line or at the next comment.
 
-`envrax/command/evidence.json` is written, too: the cards of all ids, which `python -m envrax show`
+`envrax/libraries/known.json` is written, too: the cards of all ids, which `python -m envrax show`
 prints and the site shows.
 """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource
+from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource, adds, hands_on
 from envrax.spaces import Space
 
 
@@ -207,6 +207,7 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
             "batched environment that keeps none. Override it if it can give one."
         )
 
+    @hands_on
     def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
         """
         Draw one slot.
@@ -260,7 +261,7 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
     """
     own: Any = batch  # its members are private
     step: Any = partial(own._step_with, options=options)
-    if overrides(batch, "step", "_step_with"):
+    if adds(batch.step):
         step = batch.step
         if own._options.autoreset != options.autoreset:
             wanted = "with" if options.autoreset else "without"
@@ -278,13 +279,3 @@ def require_final_obs(who: str, infos: Info) -> None:
             f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
             "`final_obs=True`; in a batch or a wrapper of your own, let `step` return it."
         )
-
-
-def overrides(batch: AnyBatch, public: str, private: str) -> bool:
-    """Whether a class of the user overrides `public`, and not `private` in the same class."""
-    for cls in type(batch).__mro__:
-        if private in vars(cls):
-            return False
-        if public in vars(cls):
-            return True
-    return False

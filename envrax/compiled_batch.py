@@ -17,7 +17,7 @@ from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
 from envrax.spaces.conform import conform
 
 _PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
@@ -138,6 +138,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         return None
 
+    @hands_on
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
         Begin an episode in every slot.
@@ -161,6 +162,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             write()
         return self._reset_program(self._replicated(copy_numpy(rng), "reset"))
 
+    @hands_on
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
         Take one step in every slot, with auto-reset.
@@ -187,6 +189,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
         return self._step_program.call(state, actions, options)
 
+    @hands_on
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
@@ -204,9 +207,11 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             mask, obs, starts = to_sharding((mask, obs, starts), self.layout, who)
         return self._begin_program(mask, obs, state, rng, starts)
 
+    @hands_on
     def action_mask(self, state: Any) -> Any:
         return self._mask_program(self._on_mesh(copy_numpy(state), "action_mask"))
 
+    @hands_on
     def active(self, state: Any) -> dict[str, jax.Array]:
         if not self.agents:
             return {}

@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import chex
 import jax
@@ -21,6 +21,24 @@ from envrax.config import (
     resolve_config,
 )
 from envrax.spaces import Space
+
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+
+def hands_on(method: MethodT) -> MethodT:
+    """
+    Mark a method that only hands on what others do, and adds nothing of its own.
+
+    A method that overrides it has no mark, so it counts as one that adds something.
+    """
+    cast(Any, method).hands_on = True
+    return method
+
+
+def adds(*methods: Any) -> bool:
+    """Whether one of these methods, or properties of a class, adds something: it has no mark."""
+    functions = [getattr(method, "fget", method) for method in methods]
+    return not all(getattr(function, "hands_on", False) for function in functions)
 
 
 class Resource:
@@ -95,17 +113,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         and the others take their defaults. An unrelated class raises a TypeError.
     """
 
-    # Class attributes that other modules read. A class that overrides `reset_after` may keep values
-    # across episodes; wrappers whose override only calls their environment's set `_keeps_state` to
-    # False.
-    _is_wrapper: bool = False
-    _keeps_state: bool = False
     _has_given_config: bool = True  # unless `__init__` was called without one
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "reset_after" in vars(cls) and "_keeps_state" not in vars(cls):
-            cls._keeps_state = True
 
     def __init__(self, config: ConfigT | None = None) -> None:
         cls = type(self)
@@ -208,11 +216,13 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             truncation where `at_limit(new_state)`, else a termination.
         """
 
+    @hands_on
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
         Begin the episode after one that ended in `state`. Auto-reset calls it.
 
-        By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it.
+        By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it. Where
+        it is overridden, an episode counts as one that depends on the one before.
         """
         return self.reset(jax.random.split(state.rng)[0])
 
@@ -239,8 +249,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         The observation of a state; None, the default, if the state does not determine it.
 
         An environment that defines it promises that `reset` and `step` return `observe(new_state)`.
-        Wrappers that skip frames then draw only those that they keep. A subclass that overrides
-        `reset` or `step` defines it again; otherwise wrappers do not use it.
+        Wrappers that skip frames then draw only those that they keep. A subclass makes the same
+        promise: if its `reset` or `step` return other observations, it defines `observe` again.
         """
         return None
 
@@ -248,6 +258,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """Which agents act in the next step: a bool scalar for each, True by default."""
         return {agent: jnp.bool_(True) for agent in self.agents}
 
+    @hands_on
     def render(self, state: StateT) -> np.ndarray:
         """Draw a state on the host: a uint8 RGB image of shape (H, W, 3)."""
         raise NotImplementedError(
@@ -261,18 +272,13 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def _with_config(self, fields: dict[str, Any]) -> Any:
         return rebuilt(self, fields)
 
-    def _beginning_with(self, begin: Callable[[], tuple[Any, Any]]) -> Any:
-        """A copy of the stack in which the innermost environment begins every episode so."""
+    def _with_starts(self, give: Callable[[], tuple[Any, Any]]) -> Any:
+        """The same stack, in which `give` begins every episode of the innermost environment."""
+        return _WithStarts(self, give)
 
-        def given(_: Any) -> Any:
-            return begin()
-
-        def with_config(fields: dict[str, Any]) -> Any:
-            return self._with_config(fields)._beginning_with(begin)
-
-        other = copy.copy(self)
-        vars(other).update(reset=given, reset_after=given, _with_config=with_config)
-        return other
+    def _carries_over(self) -> bool:
+        """Whether an episode may depend on the one before."""
+        return adds(self.reset_after)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
@@ -282,27 +288,119 @@ AnyEnv = JaxEnv[Any, Any, Any, Any]
 EnvT = TypeVar("EnvT", bound=AnyEnv)
 
 
+class ForwardingEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Base class of environments that are another one, `env`, except for what they override.
+
+    Attributes
+    ----------
+    env : JaxEnv
+        The other environment.
+    """
+
+    env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]
+
+    @property
+    @hands_on
+    def config(self) -> ConfigT:
+        return self.env.config
+
+    @property
+    @hands_on
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def unwrapped(self) -> AnyEnv:
+        return self.env.unwrapped
+
+    @property
+    def traceable(self) -> bool:
+        return self.env.traceable
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return self.env.agents
+
+    @property
+    def observation_space(self) -> ObsSpaceT:
+        return self.env.observation_space
+
+    @property
+    def action_space(self) -> ActSpaceT:
+        return self.env.action_space
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        return self.env.reset(rng)
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        return self.env.step(self._inner(state), action)
+
+    @hands_on
+    def at_limit(self, state: StateT) -> jax.Array:
+        return self.env.at_limit(self._inner(state))
+
+    @hands_on
+    def action_mask(self, state: StateT) -> Any:
+        return self.env.action_mask(self._inner(state))
+
+    @hands_on
+    def observe(self, state: StateT) -> Any:
+        return self.env.observe(self._inner(state))
+
+    @hands_on
+    def active(self, state: StateT) -> dict[str, jax.Array]:
+        return self.env.active(self._inner(state))
+
+    @hands_on
+    def render(self, state: StateT) -> np.ndarray:
+        return self.env.render(self._inner(state))
+
+    @hands_on
+    def compile(self) -> None:
+        self.env.compile()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _around(self, env: AnyEnv) -> Self:
+        """A copy of this wrapper around another environment with the same spaces."""
+        other = copy.copy(self)
+        other.env = env
+        return other
+
+    def _inner(self, state: Any) -> Any:
+        """The state of the other environment, from the state of this one."""
+        return state
+
+    def _with_starts(self, give: Callable[[], tuple[Any, Any]]) -> Any:
+        return self._around(self.env._with_starts(give))
+
+    def _carries_over(self) -> bool:
+        return adds(self.reset_after) or self.env._carries_over()
+
+
+class _WithStarts(ForwardingEnv[Any, Any, Any, Any]):
+    """An environment whose episodes `give` begins."""
+
+    def __init__(self, env: AnyEnv, give: Callable[[], tuple[Any, Any]]) -> None:
+        self.env = env
+        self.give = give
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        return self.give()
+
+    @hands_on
+    def reset_after(self, state: Any) -> tuple[Any, Any]:
+        return self.give()
+
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        return _WithStarts(self.env._with_config(fields), self.give)
+
+
 def carries_over(env: AnyEnv) -> bool:
-    """Whether `reset_after` is overridden, so that an episode may depend on the one before."""
-    while env._is_wrapper and not env._keeps_state:  # pyright: ignore[reportPrivateUsage]
-        env = vars(env)["env"]
-    return env._keeps_state  # pyright: ignore[reportPrivateUsage]
-
-
-# The methods that return observations, those of wrappers included.
-_RETURN_OBSERVATIONS = frozenset(
-    ("reset", "reset_after", "step", "on_episode_start", "on_reset", "on_step")
-)
-
-
-def keeps_observe(env: AnyEnv) -> bool:
-    """Whether no class overrides what returns observations after the one that defines `observe`."""
-    for cls in type(env).__mro__:
-        if "observe" in vars(cls):
-            return True
-        if _RETURN_OBSERVATIONS & vars(cls).keys():
-            return False
-    return False
+    """Whether an episode may depend on the one before: `reset_after` is not that of `JaxEnv`."""
+    return env._carries_over()  # pyright: ignore[reportPrivateUsage]
 
 
 def starting_method_name(env: AnyEnv) -> str:

@@ -1,8 +1,8 @@
 """The registry: environment ids and their specs. Suite packages register theirs on import."""
 
+import contextlib
 import copy
 import dataclasses
-import importlib
 import re
 import sys
 import threading
@@ -14,10 +14,12 @@ from typing import Any, Protocol, Self, cast
 import jax
 import numpy as np
 
-from envrax._checks.names import available, close_matches, did_you_mean
-from envrax._checks.packages import import_whole, module_being_imported
+from envrax import libraries
+from envrax._checks.names import available, close_matches, did_you_mean, search
+from envrax._checks.packages import how_to_install, import_whole, module_being_imported
 from envrax.config import require_decorated
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
+from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
 
 Wrappers = Sequence[Callable[[Any], AnyEnv]]
@@ -187,6 +189,37 @@ def installed_suites() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="envrax.suites")}
 
 
+def find_ids(word: str) -> list[str]:
+    """
+    Search ids: those that contain a word or are similar to it, the closest first.
+
+    Case, versions, `-` and `_` do not count. The ids of libraries come from a list, whether they
+    are installed or not. Other installed suites are imported, if they can be.
+    """
+    _import_other_suites()
+    return search(word, sorted({*registered_names(), *libraries.library_ids()}))
+
+
+def installed_ids() -> list[str]:
+    """
+    The ids of all installed suites, sorted.
+
+    Those of libraries come from a list. Other installed suites are imported, if they can be.
+    """
+    _import_other_suites()
+    missing = libraries.missing_libraries()
+    ids = [name for name in libraries.library_ids() if name.partition("/")[0] not in missing]
+    return sorted({*registered_names(), *ids})
+
+
+def _import_other_suites() -> None:
+    """Import the suites that are no library with an adapter; one that does not load has no ids."""
+    for prefix, point in installed_suites().items():
+        if not point.value.startswith("envrax.interop."):
+            with contextlib.suppress(MissingPackageError):
+                import_suite(prefix)
+
+
 def names_of_suite(prefix: str) -> list[str]:
     """The names under a prefix, in order of registration, after importing its package."""
     import_suite(prefix)
@@ -290,14 +323,34 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
     found = close_matches(str(name), siblings or names)
     suites = ""
     if among_suites and not (siblings and found):
-        # Not imported above: only this message needs the ids of libraries.
-        libraries: Any = importlib.import_module("envrax.interop.names")
-        found = close_matches(name, libraries.find(name))
+        found = close_matches(name, find_ids(name))
         found = [] if name in found else found  # known, but its suite is not registered
         if not siblings:
             points = installed_suites()
-            suites = libraries.about_suites(name, found)
+            suites = _about_suites(name, found)
             names = [known for known in names if known.partition("/")[0] not in points]
     return ValueError(
         f"Unknown environment {name!r}.{did_you_mean(found)}{available(siblings or names)}{suites}"
     )
+
+
+def _about_suites(name: str, found: list[str]) -> str:
+    """The part of an error that says which suites are installed, and how to install others."""
+    missing = libraries.missing_libraries()
+    suites = available_suites()
+    text = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
+    if missing:
+        text += f"; not installed: {', '.join(missing)}"
+    ours = name in libraries.library_ids() or name.startswith("classic/")
+    prefix = (name if ours else (found or [""])[0]).partition("/")[0]
+    if prefix in missing:
+        text += f". Install {prefix} with {how_to_install(prefix)}"
+    elif ours and prefix not in suites:
+        module = "envrax.classic" if prefix == "classic" else f"envrax.interop.{prefix}"
+        text += (
+            f". The suite {prefix} is not registered, as where a checkout of envrax is on the "
+            f"path: install it with `pip install -e .`, or import `{module}`"
+        )
+    if name.startswith("ALE/"):
+        text += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
+    return f"{text}. `python -m envrax find WORD` looks for ids."

@@ -15,7 +15,18 @@ from envrax._jax.types import leaf_type
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.compiled_batch import CompiledBatch
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    EnvState,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    adds,
+    hands_on,
+)
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
 
@@ -113,11 +124,14 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def copied_env(self) -> AnyEnv | None:
-        """The environment; None in a subclass that overrides one of the methods below."""
-        for name in ("reset", "step", "reset_where", "action_mask", "active", "render_slot"):
-            if getattr(type(self), name) is not getattr(VecEnv, name):
-                return None
-        return self.env
+        """The environment; None in a subclass that overrides one of these methods."""
+        calls = self.reset, self.step, self.reset_where, self.action_mask, self.active
+        return None if adds(*calls, self.render_slot) else self.env
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the environment has a `render`, as far as is known."""
+        return True
 
     def _reset_slots(self, rng: jax.Array) -> Any:
         return rule.reset_slots(self.env, self._slot_keys(rng))
@@ -193,6 +207,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
             slot_idx = jax.device_put(np.int32(slot_index(who, slot_idx, self.n_slots)))
         return _take_slots(copy_numpy(state), slot_idx)
 
+    @hands_on
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         # A copy, because an environment may draw every state on the same array.
         return np.array(self.env.render(self.slot_state(state, slot_idx)))

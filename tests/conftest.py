@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -124,13 +123,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--of", action="append", default=[], help="a folder of tests, or a file")
 
 
-@cache
-def reached() -> set[str] | None:
-    """The files that a change reaches, for `.ci/run --since`; None if all are to run."""
-    listed = os.environ.get("ENVRAX_REACHED")
-    return {*Path(listed).read_text("utf-8").splitlines()} if listed else None
-
-
 def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     # `programs` sets it; a cache of the developer may hold programs of other flags.
@@ -139,11 +131,6 @@ def pytest_configure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
-    only = reached()
-    if only is not None and collection_path.name.startswith("test_"):
-        path = collection_path.relative_to(config.rootpath).as_posix()
-        if path not in only:
-            return True
     tier = collection_path.parent.name
     if tier not in TIERS or not collection_path.name.startswith("test_"):
         return None
@@ -156,9 +143,6 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
     """Mark tests by their fixture and folder, have `-m` select, and take the sample."""
-    only = reached()
-    if only is not None:
-        items[:] = [item for item in items if page_of(item) in {None, *only}]
     for item in items:
         tier = item.path.parent.name
         if "run_python" in getattr(item, "fixturenames", ()):
@@ -182,21 +166,21 @@ def pytest_collection_modifyitems(
     items[:] = chosen
 
 
-def page_of(item: pytest.Item) -> str | None:
-    """The page that a test runs, if it runs one."""
-    page = getattr(item, "callspec", None) and item.callspec.params.get("page")
-    return page.partition("##")[0] if page else None
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and reached() is not None:
-        session.exitstatus = pytest.ExitCode.OK  # the change reaches none of these
-
-
 def pytest_collection_finish() -> None:
     """Have the garbage collector skip what was imported and run less often: 6 % of the time."""
     gc.freeze()
     gc.set_threshold(50_000)
+
+
+@pytest.fixture(autouse=True)
+def empty_caches(request: pytest.FixtureRequest) -> None:
+    """For `make check`: pytest-testmon sees what Python runs, so each test has empty caches."""
+    if request.config.getoption("testmon", default=False):
+        jax.clear_caches()
+        for name in [name for name in sys.modules if name.startswith("envrax.")]:
+            for value in [*vars(sys.modules[name]).values()]:
+                if hasattr(type(value), "cache_clear"):  # of `functools.cache`
+                    value.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -213,7 +197,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     Have all tests of a run share what they compile: a fifth of the programs are the same.
 
-    With `ENVRAX_TEST_PROGRAMS`, a folder, the runs of `.ci/mutate.py` share them too.
+    With `ENVRAX_TEST_PROGRAMS`, a folder, several runs share them too: see `.ci/cosmic-ray.toml`.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -24,8 +24,7 @@ from envrax.autoreset.slot import (
     require_state_of,
     with_final_mask,
 )
-from envrax.autoreset.strategies import AutoReset, select, strategies_for
-from envrax.autoreset.vmap_rule import with_vmap_rule
+from envrax.autoreset.strategies import AutoReset, select, strategies_for, with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
 from envrax.termination import end_of_step, with_reasons
 
@@ -157,7 +156,7 @@ def step_and_reset(
         require_state_of(env, state, error)
         raise
     if final_obs or reasons:
-        end = end_of_step(env.name, env, last, info)
+        end = end_of_step(env, env, last, info)
         if final_obs:
             info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
             info = with_final_mask("VecEnv.step", env, last, info)

@@ -9,7 +9,6 @@ import jax
 from envrax._checks.tuples import RETURNS, require_tuple, with_info_entry
 from envrax._jax.keys import key_types
 from envrax._jax.types import leaf_types, numbers_as_arrays, same_types
-from envrax.agent_values import require_rewards
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
@@ -49,6 +48,17 @@ def checked_step(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     stepped = strongly_typed(env, "step", step_env(env, state, action))
     require_rewards(env, stepped[2])
     return stepped
+
+
+def require_rewards(env: Any, rewards: Any) -> None:
+    """Raise a TypeError unless there is one reward, or in a world one for each agent."""
+    if jax.tree.structure(rewards) != jax.tree.structure(dict.fromkeys(env.agents, 0) or 0):
+        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
+        raise TypeError(
+            f"{type(env).__name__}: expected step to return {expected}; got "
+            f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
+            "agents names them in its property `agents`."
+        )
 
 
 def with_final_mask(who: str, env: AnyEnv, last: EnvState, info: Info) -> Info:
@@ -128,7 +138,7 @@ def begin_at(
         used.append(start)
         return start
 
-    begun = begin(env._beginning_with(give), source)  # pyright: ignore[reportPrivateUsage]
+    begun = begin(env._with_starts(give), source)  # pyright: ignore[reportPrivateUsage]
     if not used:
         raise TypeError(
             "reset_where: expected, with `starts`, wrappers that reset what they wrap; got "

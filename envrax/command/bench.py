@@ -1,17 +1,16 @@
-"""`python -m envrax bench ID`: what costs the time of an environment on this machine."""
+"""Show what costs the time of an environment on this machine."""
 
-import argparse
 import json
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import jax
 from tqdm import tqdm
 
 from envrax._checks.packages import version_of
-from envrax.command.compiling import CALLS, Compilation, compilations, device_kind
-from envrax.command.speed import LOOP, REPEATS, RESET, Speed, difference, measure
+from envrax.command.measure.compiling import CALLS, Compilation, compilations, device_kind
+from envrax.command.measure.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 from envrax.testing.find import NAMES, find_env
 
 NUMBERS = 64, 1024, 8192
@@ -118,28 +117,7 @@ def compile_table(found: Iterable[Compilation]) -> Iterator[str]:
         yield f"{'  again' if row.again else row.call:<14}{seconds}{hits:>14}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """
-    Measure the environment that the arguments name, and print a table or JSON.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments. Default: those of the command line.
-
-    Returns
-    -------
-    int
-        Exit code 0.
-
-    Raises
-    ------
-    SystemExit
-        With code 2 if an argument is wrong, or the environment cannot be found, built or stepped.
-    """
-    about = "Show what costs the time of an environment on this machine."
-    parser = argparse.ArgumentParser(prog="python -m envrax bench", description=about)
-    add = parser.add_argument
+def arguments(add: Callable[..., Any]) -> None:
     add("id", help=NAMES)
     add("--n", type=int, nargs="+", default=NUMBERS, help="numbers of slots (64 1024 8192)")
     about = "wrappers around it, the innermost first: `ClipReward`, `my_module:MyWrapper`, "
@@ -149,11 +127,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     about += "new processes, with the least N"
     add("--compile", action="store_true", help=about)
     add("--json", action="store_true", help="print all that was measured as JSON")
-    given = parser.parse_args(argv)
-    try:
-        found, lines = (_compile if given.compile else _steps)(given)
-    except (Exception, SystemExit) as error:  # whatever an import, a constructor or a step raises
-        parser.error(f"{type(error).__name__}: {error}")
+
+
+def run(given: Any) -> int:
+    """Measure the environment that the arguments name, and print a table or JSON."""
+    found, lines = (_compile if given.compile else _steps)(given)
     versions = f"JAX {jax.__version__}, envrax {version_of('envrax')}"
     where = f"{found.pop('device')}, {versions}"
     shown = [f"{given.id} on {where}\n", *lines]
@@ -162,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _steps(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+def _steps(given: Any) -> tuple[dict[str, Any], list[str]]:
     """What was measured of steps, and how it is shown."""
     env = find_env(given.id, given.wrappers)
     speeds: list[Speed] = []
@@ -179,7 +157,7 @@ def _steps(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     return data | {"slots": [speed.data() for speed in speeds]}, lines
 
 
-def _compile(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+def _compile(given: Any) -> tuple[dict[str, Any], list[str]]:
     """What was measured of first calls, and how it is shown."""
     n = min(cast(Sequence[int], given.n))
     rows = compilations(given.id, n, given.wrappers)

@@ -1,17 +1,18 @@
-"""What `python -m envrax info` prints: versions, devices and settings, for the report of a bug."""
+"""Versions, devices and settings, for the report of a bug."""
 
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any, cast
 
 import jax
 
 from envrax._checks.packages import version_of
-from envrax.command.catalogue import distribution_of, rows
-from envrax.interop.names import missing_libraries
+from envrax.command.list import distribution_of
+from envrax.libraries import missing_libraries
+from envrax.libraries.cards import rows
 from envrax.registry import installed_suites
 
 _CORE = "jax", "jaxlib", "chex", "numpy"
@@ -24,8 +25,12 @@ _SETTINGS = (
 _VARIABLES = "ENVRAX_", "JAX_", "XLA_", "LIBTPU_", "CUDA_VISIBLE_DEVICES"
 
 
-def show_installation() -> Iterator[str]:
-    """One row for each fact. Nothing but JAX's backend is started, no library imported."""
+def arguments(add: Callable[..., Any]) -> None:
+    pass
+
+
+def run(given: Any) -> int:
+    """Print a row for each fact. Nothing but JAX's backend is started, no library imported."""
     facts = {"envrax": version_of("envrax")}
     facts["Python"] = f"{platform.python_version()}, {platform.platform()}"
     facts |= {name: version_of(name) for name in _CORE}
@@ -35,7 +40,8 @@ def show_installation() -> Iterator[str]:
     facts["settings"] = ", ".join(f"{x}={getattr(jax.config, x)}" for x in _SETTINGS)
     ours = [f"{x}={os.environ[x]}" for x in sorted(os.environ) if x.startswith(_VARIABLES)]
     facts["variables"] = ", ".join(ours) or "none"
-    return rows(facts.items())
+    print(*rows(facts.items()), sep="\n")
+    return 0
 
 
 def _libraries() -> list[str]:

@@ -1,17 +1,23 @@
-"""`python -m envrax new my_suite`: write a package with an environment, its test and a trainer."""
+"""Write a package with a suite of your own: an environment, its test and a trainer."""
 
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from envrax._checks.packages import is_installed
 from envrax.registry import available_suites
 
 
-def write_suite(name: str) -> Iterator[str]:
-    """Write the package of a suite from `template/`, and yield the commands to run next."""
+def arguments(add: Callable[..., Any]) -> None:
+    add("name", help="of the package, such as my_suite")
+
+
+def run(given: Any) -> int:
+    """Write the package from `template/`, and print the commands to run next."""
+    name = given.name
     is_legal = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name) and not keyword.iskeyword(name)
     if not is_legal or Path(name).exists() or is_installed(name) or name in available_suites():
         raise ValueError(
@@ -26,4 +32,5 @@ def write_suite(name: str) -> Iterator[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source.read_text(encoding="utf-8").replace("my_suite", name), "utf-8")
         Path(part, name).rename(name)
-    yield f"cd {name} && pip install -e '.[test]' && pytest && python train.py"
+    print(f"cd {name} && pip install -e '.[test]' && pytest && python train.py")
+    return 0

@@ -12,13 +12,12 @@ import re
 import sys
 from typing import Any
 
-from envrax.interop.names import installed_ids
 from envrax.interop.out.gymnasium import to_gymnasium
 from envrax.interop.out.gymnasium_spec import played_limit
 from envrax.interop.out.gymnasium_vec import to_gymnasium_vec
 from envrax.interop.peer.library import require
 from envrax.make import make, make_vec
-from envrax.registry import registered_names
+from envrax.registry import installed_ids, registered_names
 from envrax.suite import load_suite
 from envrax.wrappers import TimeLimit
 

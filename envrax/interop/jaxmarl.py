@@ -1,15 +1,19 @@
 # pyright: basic
 """JaxMARL: `envrax.make("jaxmarl/MPE_simple_spread_v3")`, or `wrap(env)` for one built by hand."""
 
-from typing import Any
+import contextlib
+import copy
+import importlib
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envrax.env import AnyEnv
-from envrax.interop.jaxmarl_frames import drawer
-from envrax.interop.jaxmarl_rules import DEPEND_ON_LIMIT, KEYS_TWICE, is_a, rule_of
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require, suite_of
@@ -171,6 +175,209 @@ class DrawnJaxMarlEnv(JaxMarlEnv):
         draw: Any = drawer(self.peer)
         with jax.numpy_dtype_promotion("standard"):
             return draw(self.peer, state.inner)
+
+
+KEYS_TWICE = {
+    "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",
+    "InTheGrid": "draws the places and directions of the agents",
+    "InTheGrid_2p": "draws the places and directions of the agents",
+    "InTheMatrix": "draws the places and directions of the agents",
+}
+"""Classes of JaxMARL that use a PRNG key twice: the draws that share it."""
+
+DEPEND_ON_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
+"""Classes of JaxMARL whose episodes depend on the limit before it is reached."""
+
+
+class _Rule(NamedTuple):
+    """
+    The rules of a family of games.
+
+    Attributes
+    ----------
+    limit : callable
+        The time limit.
+    terminated : callable
+        Whether a step ends an episode before the limit.
+    active : callable, optional
+        Which agents act in a state; None for all of them.
+    ended : callable, optional
+        Which agents ended before their world; None if agents never do.
+    idle_action : callable
+        The action that is given to JaxMARL for an agent that does not act.
+    """
+
+    limit: Callable[[Any], int]
+    terminated: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
+    active: Callable[[Any, Any], Any] | None = None
+    ended: Callable[[Any, Any], Any] | None = None
+    idle_action: Callable[[Any], int] = lambda peer: 0
+
+
+def _alive(after: Any) -> Any:
+    return getattr(after, "state", after).unit_alive
+
+
+def _one_side_is_dead(peer: Any, before: Any, after: Any, action: Any) -> Any:
+    alive = _alive(after)
+    return ~alive[: peer.num_allies].any() | ~alive[peer.num_allies :].any()
+
+
+def _inner_times_outer(peer: Any) -> int:
+    return peer.num_inner_steps * peer.num_outer_steps
+
+
+def _was_told(peer: Any, before: Any, _: Any, action: Any) -> Any:
+    chosen = jnp.stack([action[agent] for agent in peer.agents])
+    return chosen[before.agent_in_room] == peer.game_actions["TELL"]
+
+
+_SMAX = _Rule(
+    lambda peer: peer.max_steps + 1,
+    _one_side_is_dead,
+    lambda peer, state: _alive(state)[: len(peer.agents)],
+    lambda peer, state: ~_alive(state)[: len(peer.agents)],
+    # JaxMARL records the actions of dead units. Their only legal one is to stop.
+    lambda peer: 0 if peer.action_type == "continuous" else peer.num_movement_actions - 1,
+)
+_MATRIX_GAME = _Rule(_inner_times_outer)
+_RULES = {
+    # Here and in SMAX, the counter is compared with the limit before it counts the step.
+    "SimpleMPE": _Rule(lambda peer: peer.max_steps + 1),
+    "SwitchRiddle": _Rule(
+        lambda peer: peer.max_steps,
+        _was_told,
+        lambda peer, state: jnp.arange(peer.num_agents) == state.agent_in_room,
+    ),
+    "SMAX": _SMAX,
+    "EnemySMAX": _SMAX,
+    "MABraxEnv": _Rule(
+        lambda peer: -(-peer.episode_length // peer.action_repeat),
+        lambda peer, before, after, _: after.done * (1 - after.info["truncation"]) > 0,
+    ),
+    "InTheGrid": _MATRIX_GAME,
+    "InTheGrid_2p": _MATRIX_GAME,
+    "InTheMatrix": _MATRIX_GAME,
+    "CoinGame": _MATRIX_GAME,
+    "Overcooked": _Rule(lambda peer: peer.max_steps),
+    "OvercookedV2": _Rule(lambda peer: peer.max_steps),
+    "JaxNav": _Rule(
+        lambda peer: peer.max_steps,
+        lambda peer, before, after, _: jnp.all(after.move_term | after.goal_reached | before.done),
+        lambda peer, state: ~(state.done | state.move_term),
+        # At the limit, all are done as well.
+        lambda peer, state: state.done & (state.term | state.move_term | state.goal_reached),
+    ),
+    "HanabiEnv": _Rule(
+        lambda peer: NO_LIMIT,
+        lambda peer, before, after, _: peer.terminal(after),
+        lambda peer, state: state.cur_player_idx[jnp.argsort(state.seat_order)],
+    ),
+}
+
+
+def rule_of(peer: Any) -> _Rule | None:
+    """The rule of a game of JaxMARL; None if its step is not JaxMARL's own."""
+    if not _is_its_own(peer.step_env):
+        return None
+    families = [x for x in type(peer).__mro__ if x.__name__ in _RULES and _is_its_own(x)]
+    return _RULES[families[0].__name__] if families else None
+
+
+def _is_its_own(x: Any) -> bool:
+    return str(getattr(x, "__module__", "")).startswith("jaxmarl.")
+
+
+def is_a(peer: Any, name: str) -> bool:
+    """Whether a game is of a class of JaxMARL, given by name."""
+    return any(x.__name__ == name and _is_its_own(x) for x in type(peer).__mro__)
+
+
+Draw = Callable[[Any, Any], np.ndarray]
+
+
+def drawer(peer: Any) -> Draw | None:
+    """The function that draws an environment and its state; None where JaxMARL cannot draw."""
+    return next((_DRAWN[x.__name__] for x in type(peer).__mro__ if x.__name__ in _DRAWN), None)
+
+
+def _particles(peer: Any, inner: Any) -> np.ndarray:
+    colours = peer.colour
+    peer = copy.copy(peer)
+    # The push game lists the numbers of its last colours, from 0 to 1, in place of the colours.
+    parts = [255 * x for x in colours if np.ndim(x) == 0]
+    peer.colour = [x for x in colours if np.ndim(x)] + [*np.reshape(parts, (-1, 3))]
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints whether agents talk
+        drawn = _module("jaxmarl.environments.mpe.mpe_visualizer").MPEVisualizer(peer, [inner])
+    return _image(drawn.fig)
+
+
+def _tiles(peer: Any, inner: Any) -> np.ndarray:
+    drawn = copy.copy(peer)
+    drawn.render_time = partial(_clock, peer)  # JaxMARL's own fails on NumPy 2 after the first step
+    return np.asarray(drawn.render(inner), np.uint8)
+
+
+def _clock(peer: Any, inner: Any, width: int, height: int = 32) -> np.ndarray:
+    """Two bars: the steps of this round, and the rounds so far."""
+    bars = np.zeros((2, height, width, 3), np.uint8)
+    times = (inner.step, peer.num_inner_steps), (inner.outer_t, peer.num_outer_steps)
+    for bar, (now, of) in zip(bars, times, strict=True):
+        bar[:, : int(now) * (width // of)] = 255
+    return bars.reshape(2 * height, width, 3)
+
+
+def _kitchen(peer: Any, inner: Any) -> np.ndarray:
+    visualizer = _module("jaxmarl.viz.overcooked_visualizer").OvercookedVisualizer
+    edge = peer.agent_view_size - 2
+    grid = np.asarray(inner.maze_map[edge:-edge, edge:-edge, :])
+    agents = dict(agent_dir_idx=inner.agent_dir_idx, agent_inv=inner.agent_inv)
+    return np.asarray(visualizer._render_grid(grid, highlight_mask=None, **agents), np.uint8)
+
+
+def _kitchen_2(peer: Any, inner: Any) -> np.ndarray:
+    visualizer = _module("jaxmarl.viz.overcooked_v2_visualizer").OvercookedV2Visualizer()
+    return np.asarray(visualizer._render_state(inner), np.uint8)
+
+
+def _map(peer: Any, inner: Any) -> np.ndarray:
+    fig, ax = _module("matplotlib.pyplot").subplots(figsize=(5, 5))
+    peer.init_render(ax, inner, lidar=False, ticks_off=True)
+    return _image(fig)
+
+
+def _battle(peer: Any, inner: Any) -> np.ndarray:
+    inner = getattr(inner, "state", inner)
+    fig, ax = _module("matplotlib.pyplot").subplots(figsize=(5, 5))
+    peer = getattr(peer, "_env", peer)
+    actions = dict(zip(peer.agents, inner.prev_attack_actions, strict=True))
+    peer.init_render(ax, (None, inner, actions), 0, int(inner.step)).remove()  # a copy on top
+    ax.set(xlim=(0, peer.map_width), ylim=(0, peer.map_height), aspect="equal")
+    return _image(fig)
+
+
+def _image(fig: Any) -> np.ndarray:
+    canvas = _module("matplotlib.backends.backend_agg").FigureCanvasAgg(fig)
+    canvas.draw()
+    _module("matplotlib.pyplot").close(fig)
+    return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)  # on first use: drawing is slow to import
+
+
+_DRAWN: dict[str, Draw] = {
+    "SimpleMPE": _particles,
+    "InTheGrid": _tiles,
+    "InTheGrid_2p": _tiles,
+    "InTheMatrix": _tiles,
+    "Overcooked": _kitchen,
+    "OvercookedV2": _kitchen_2,
+    "JaxNav": _map,
+    "SMAX": _battle,
+    "EnemySMAX": _battle,
+}
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:

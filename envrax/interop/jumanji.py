@@ -4,6 +4,7 @@
 import copy
 import functools
 import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -12,13 +13,10 @@ import numpy as np
 
 from envrax.agent_values import by_agent, for_each
 from envrax.env import AnyEnv
-from envrax.interop.jumanji_frames import draw
-from envrax.interop.jumanji_rules import AGENTS, FINISHED, FIXED_LIMITS, MENDED, WAIVERS
-from envrax.interop.jumanji_specs import space_of
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require, suite_of
-from envrax.interop.peer.spaces import from_library_space
+from envrax.interop.peer.spaces import box, from_library_space, unbounded
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
@@ -26,6 +24,51 @@ from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
 jumanji = require("jumanji", "1.1")
 specs = jumanji.specs
+
+
+MENDED = {
+    "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
+    "TSP": {"position": (-1, None, "it is -1 before the first city, where the spec says 0")},
+}
+"""Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
+
+AGENTS = {
+    "Cleaner": ("agents_locations", "action_mask"),
+    "Connector": ("action_mask",),
+    "LevelBasedForaging": ("agents_view", "action_mask"),
+    "MultiCVRP": ("vehicles", "action_mask"),
+    "RobotWarehouse": ("agents_view", "action_mask"),
+    "SearchAndRescue": ("searcher_views", "positions"),
+}
+"""Games of several agents: the entries of an observation with a row for each agent, by class."""
+
+FIXED_LIMITS = {
+    "FlatPack": lambda peer: peer.num_blocks,
+    "MultiCVRP": lambda peer: 2 * peer._num_customers,
+}
+"""The number of steps after which a game ends that has no option `time_limit`, by class."""
+
+FINISHED = {
+    "FlatPack": lambda inner: inner.placed_blocks.all(),
+    "MultiCVRP": lambda inner: (
+        (inner.nodes.demands.sum() == 0) & (inner.vehicles.positions == 0).all()
+    ),
+    "SearchAndRescue": lambda inner: jnp.all(inner.targets.found),
+}
+"""Whether the task is done, by class, where the library's end does not distinguish the limit."""
+
+_KEY_TWICE = "jumanji uses a key twice: "
+_IN_GENERATOR = dict.fromkeys(
+    ["keys_are_used_once", "calls_share_no_key"],
+    _KEY_TWICE + "at reset, in the generator of problems",
+)
+WAIVERS: dict[str, dict[str, str]] = {
+    "FlatPack": _IN_GENERATOR,
+    "MMST": _IN_GENERATOR,
+    "PacMan": dict.fromkeys(_IN_GENERATOR, _KEY_TWICE + "in a step, where the ghosts move"),
+    "Tetris": {"calls_share_no_key": _KEY_TWICE + "its state keeps a key that reset has used"},
+}
+"""Rules of `check_env` that the library breaks, by class: {rule: reason}."""
 
 
 class JumanjiEnv(PeerEnv):
@@ -229,6 +272,96 @@ def _without_limit(env: Any) -> Any:
     elif "time_limit" in vars(twin):
         twin.time_limit = NO_LIMIT
     return twin
+
+
+def space_of(
+    spec: Any,
+    types: Any,
+    who: str,
+    path: str,
+    bounds: Mapping[str, tuple[Any, Any]] = {},
+    rows: Collection[str] = (),
+    lead: int = 0,
+) -> Space:
+    """
+    The space of a spec, in the dtypes that are observed.
+
+    Parameters
+    ----------
+    spec : jumanji.specs.Spec
+        The spec.
+    types : pytree of jax.ShapeDtypeStruct
+        Shapes and dtypes that are observed.
+    who, path : str
+        The environment, and the name of the spec, for the message.
+    bounds : mapping, optional
+        Low and high by key, in place of those of the spec; a high of None is that of the spec.
+    rows : collection of str, optional
+        Keys whose arrays have a row for each agent, where the space is that of one agent.
+    lead : int, default 0
+        1 if the spec has a first axis of agents, which the space leaves out.
+
+    Raises
+    ------
+    TypeError
+        If the types are not those of the spec.
+    """
+    children = {k: x for k, x in vars(spec).items() if isinstance(x, specs.Spec)}
+    fits = set(children) == set(types if hasattr(types, "keys") else ())
+    if not fits or (not children and types.shape != spec.shape[lead:]):
+        raise TypeError(
+            f"{who}: expected `{path}` as in the spec, {spec}; got {types}. The library breaks its "
+            "own contract here; wrap its environment and correct it."
+        )
+    if children:
+        spaces: dict[str, Space] = {}
+        for key, child in children.items():
+            child_lead = lead or int(key in rows)
+            child_path = f"{path}.{key}"
+            spaces[key] = space_of(child, types[key], who, child_path, bounds, rows, child_lead)
+        return Dict(spaces)
+    if not isinstance(spec, specs.BoundedArray):
+        return unbounded(types)
+    key = path.rpartition(".")[2]
+    if key in bounds:
+        low, high = bounds[key]
+        return box(low, spec.maximum if high is None else high, types)
+    if isinstance(spec, specs.DiscreteArray):
+        return Discrete(spec.num_values, types.dtype)
+    return box(spec.minimum, spec.maximum, types)
+
+
+GRAPHS = ("GraphColoring", "MMST")
+"""Classes that draw in the unit square, for which matplotlib finds wrong limits."""
+
+_VIEWERS = ("_viewer", "_env_viewer", "viewer")  # attributes that hold the viewer
+
+
+def draw(env: Any, inner: Any) -> np.ndarray | None:
+    """The image of a state; None if the environment has no viewer."""
+    import matplotlib.pyplot as plt
+
+    name = next((x for x in _VIEWERS if x in vars(env)), None)
+    if name is None:
+        return None
+    # Copies: the viewer would open a window, and `Snake.render` forgets to return the image.
+    env = copy.copy(env)
+    viewer: Any = copy.copy(getattr(env, name))
+    setattr(env, name, viewer)
+    is_graph = type(env).__name__ in GRAPHS
+    frames: list[np.ndarray] = []
+
+    def display(figure: Any) -> None:
+        if is_graph:
+            figure.axes[0].set(xlim=(0, 1), ylim=(0, 1))
+        frames.append(np.array(viewer._display_rgb_array(figure))[..., :3])
+
+    viewer._display = display
+    viewer._get_fig_ax = functools.partial(viewer._get_fig_ax, show=False)
+    with plt.ioff(), jax.numpy_dtype_promotion("standard"):
+        env.render(jax.device_get(inner) if is_graph else inner)
+        viewer.close()
+    return frames[-1]
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:

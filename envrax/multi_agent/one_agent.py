@@ -22,8 +22,7 @@ from envrax.spaces.base import kind, limits
 from envrax.spaces.conform import conform
 from envrax.spaces.flattening import zero_element
 from envrax.termination import end_of_step
-from envrax.wrappers.base import require_that
-from envrax.wrappers.hooks import AgentSpaces
+from envrax.wrappers.base import AgentSpaces, require_that
 
 
 @chex.dataclass
@@ -87,7 +86,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         wrapper that runs on the host, such as `RecordVideo`: put these around `OneAgent`.
     """
 
-    _changes_episodes = True
+    changes_episodes = True
 
     def __init__(
         self,

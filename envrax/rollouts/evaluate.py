@@ -212,7 +212,7 @@ def _episode(
         obs, state, reward, _, info = checked_step(env, position.env_state, action)
         before = {"obs": position.obs, "state": position.env_state}
         require_same_types(env, before, {"obs": obs, "state": state})
-        info = with_reasons(info, end_of_step(env.name, env, state, info))
+        info = with_reasons(info, end_of_step(env, env, state, info))
         return Rollout(obs, state, policy_state, rng), reward, info
 
     def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
@@ -312,7 +312,7 @@ def _step(
     extra_inputs = extra_inputs_of(env, policy.policy.extra_names, position.env_state)
     action, memory = policy.act(position.policy_state, position.obs, extra_inputs, unused_key)
     obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
-    end = episode_end(env.name, (env.n_slots,), done, info)
+    end = episode_end(env, (env.n_slots,), done, info)
     return Rollout(obs, state, memory, position.rng), (reward, end, with_reasons(info, end))
 
 

@@ -1,6 +1,7 @@
 """`start` and `rollout`: many steps of a policy in an environment, as one compiled call."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -307,10 +308,7 @@ def _trace_collect(
 def _scan(
     env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Any]:
-    def step(position: Rollout, _: None) -> tuple[Rollout, Any]:
-        position, transition = play_step(env, policy, position)
-        return position, transition if collect is None else collect(transition)
-
+    step = partial(play_step, env, policy, collect=collect)
     return jax.lax.scan(step, strip_weak_type(start), length=n_steps)
 
 
@@ -321,9 +319,14 @@ _transition_types = programs(
 
 
 def play_step(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout
-) -> tuple[Rollout, Transition]:
-    """One step of a policy."""
+    env: AnyEnv | AnyBatch,
+    policy: AnyPolicy,
+    position: Rollout,
+    _: None = None,  # `jax.lax.scan` passes it
+    *,
+    collect: Any = None,
+) -> tuple[Rollout, Any]:
+    """One step of a policy: where to go on, and the `Transition` or what `collect` keeps of it."""
     rng, action, policy_state, extras = act(env, policy, position)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
@@ -335,13 +338,14 @@ def play_step(
         obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
         require_final_obs(type(env).__name__, info)
         find_end = episode_end if env.traceable else _compiled_end
-        done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
+        done, terminated, truncated = find_end(env, (env.n_slots,), done, reasons_in(info))
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
         position.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )
-    return Rollout(obs, state, policy_state, rng), transition
+    kept = transition if collect is None else collect(transition)
+    return Rollout(obs, state, policy_state, rng), kept
 
 
 _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
@@ -373,9 +377,8 @@ def _on_the_host(
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            position, one = play_step(env, policy, position)
-            one = one if collect is None else collect(one)
-            steps.append(copy_numpy(one))
+            position, kept = play_step(env, policy, position, collect=collect)
+            steps.append(copy_numpy(kept))
             # A simulator may write the next observation over this one.
             position = position._replace(obs=copy_numpy(position.obs))
             bar.update()

@@ -43,7 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m envrax.testing",
         description="Check environments against the contract of envrax.",
     )
-    add = parser.add_argument
+    arguments(parser.add_argument)
+    given = parser.parse_args(argv)
+    try:
+        return run(given)
+    except BrokenPipeError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
+        parser.error(f"{type(error).__name__}: {error}")
+
+
+def arguments(add: Callable[..., Any]) -> None:
+    """The arguments of a check, for `argparse`."""
     add("env", nargs="+", help=NAMES)
     about = "import this package first, to register its names (can be repeated)"
     add("--import", dest="packages", action="append", default=[], metavar="PACKAGE", help=about)
@@ -51,19 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--num-envs", type=int, default=0, metavar="N", help="also check a VecEnv of size N")
     add("--seed", type=int, default=0, metavar="N", help="seed of the PRNG keys (default: 0)")
     add("--gradients", action="store_true", help="also check the gradients of the reward")
-    arguments = parser.parse_args(argv)
-    try:
-        for package in arguments.packages:
-            importlib.import_module(package)
-        envs = [find_env(name) for name in arguments.env]
-        reports = [report for env in envs for report in _reports(env, arguments)]
-    except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
-        parser.error(f"{type(error).__name__}: {error}")
+
+
+def run(given: Any) -> int:
+    """Check what the arguments name, and print the reports; the exit code."""
+    for package in given.packages:
+        importlib.import_module(package)
+    envs = [find_env(name) for name in given.env]
+    reports = [report for env in envs for report in _reports(env, given)]
     print(*reports, sep="\n")
     return 0 if all(report.ok for report in reports) else 1
 
 
-def run(command: Callable[[], int]) -> NoReturn:
+def exit_with(command: Callable[[], int]) -> NoReturn:
     """Exit with the code of a command; quietly if the reader of its output, as `head`, has left."""
     try:
         try:
@@ -77,16 +88,16 @@ def run(command: Callable[[], int]) -> NoReturn:
     sys.exit(code)
 
 
-def _reports(env: Any, arguments: argparse.Namespace) -> list[Report]:
-    steps, seed = arguments.num_steps, arguments.seed
+def _reports(env: Any, given: Any) -> list[Report]:
+    steps, seed = given.num_steps, given.seed
     if isinstance(env, BatchedEnv):
         return [report_batched_env(env, num_steps=steps, seed=seed)]
-    reports = [report_env(env, num_steps=steps, seed=seed, gradients=arguments.gradients)]
-    if arguments.num_envs and reports[0].ok:
-        batch = VecEnv(env, arguments.num_envs)
+    reports = [report_env(env, num_steps=steps, seed=seed, gradients=given.gradients)]
+    if given.num_envs and reports[0].ok:
+        batch = VecEnv(env, given.num_envs)
         reports.append(report_batched_env(batch, num_steps=steps, seed=seed))
     return reports
 
 
 if __name__ == "__main__":
-    run(main)
+    exit_with(main)

@@ -4,7 +4,7 @@ from envrax.video.frames import save_video, tile_frames
 from envrax.wrappers import vector as vector
 from envrax.wrappers.action import ClipAction, DiscretizeAction, FlattenAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
-from envrax.wrappers.base import Wrapper
+from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from envrax.wrappers.deferred import WrapperFactory as WrapperFactory
 from envrax.wrappers.delay import DelayObservation
 from envrax.wrappers.dict_observation import FilterObservation
@@ -17,7 +17,6 @@ from envrax.wrappers.episode import (
 from envrax.wrappers.episodic_life import EpisodicLife
 from envrax.wrappers.episodic_life import LifeState as LifeState
 from envrax.wrappers.frame_stack import FrameStackObservation, FrameStackState
-from envrax.wrappers.hooks import ActionWrapper, ObservationWrapper, RewardWrapper
 from envrax.wrappers.jit import JitWrapper
 from envrax.wrappers.nan_guard import NanGuard
 from envrax.wrappers.observation import (

@@ -13,8 +13,7 @@ from envrax.spaces import Box, Discrete, MultiDiscrete, kind
 from envrax.spaces.base import canonical
 from envrax.spaces.flattening import flat_box, unflatten
 from envrax.wrappers.affine import affine, target_box
-from envrax.wrappers.base import require_that
-from envrax.wrappers.hooks import ActionWrapper
+from envrax.wrappers.base import ActionWrapper, require_that
 
 
 class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):

@@ -12,8 +12,9 @@ from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
 from envrax.termination import end_if, step_env
-from envrax.wrappers.base import Wrapper, refuse_mask, require_that
+from envrax.wrappers.base import Wrapper, require_that
 from envrax.wrappers.episodic_life import lives_in
+from envrax.wrappers.hooks import refuse_mask
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
@@ -100,7 +101,7 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         if len(size) != 2:
             raise ValueError(f"{who} screen_size to be an int or (width, height); got {size}.")
         width, height = (require_count(f"{who} screen_size", side) for side in size)
-        self._changes_episodes = bool(noop_max or terminal_on_life_loss)
+        self.changes_episodes = bool(noop_max or terminal_on_life_loss)
         super().__init__(env)
         stack: AnyEnv = env
         require_rgb_box(type(self), env, None)
@@ -140,8 +141,6 @@ class NoopReset(
 ):
     """Begin each episode with 1 to `noop_max` steps of action 0. `state.step` excludes them."""
 
-    _keeps_state = False
-
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], noop_max: int
     ) -> None:
@@ -173,6 +172,9 @@ class NoopReset(
     def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
         rng, key = jax.random.split(rng)
         return self._after_noops(key, super().reset(rng)[1])
+
+    def _carries_over(self) -> bool:
+        return carries_over(self.env)
 
     def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
         if not carries_over(self.env):

@@ -1,30 +1,34 @@
-"""`Wrapper`, the base class of wrappers, and functions that several wrappers use."""
+"""The base classes of wrappers of one environment, and functions that several wrappers use."""
 
-import copy
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import jax
-import numpy as np
 
 from envrax._checks.tuples import require_tuple, with_info_entry
+from envrax.agent_values import for_each
 from envrax.env import (
     ActSpaceT,
     ConfigT,
     EnvState,
+    ForwardingEnv,
     Info,
     JaxEnv,
     ObsSpaceT,
     StateT,
+    adds,
     carries_over,
-    keeps_observe,
+    hands_on,
     starting_method_name,
 )
+from envrax.spaces import Dict
 from envrax.termination import step_env
-from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
+from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr
+from envrax.wrappers.hooks import Hooks
 
 
-class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
+class Wrapper(Hooks, ForwardingEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
     """
     Base class of wrappers: an environment that wraps another one and has the same state.
 
@@ -38,6 +42,17 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     ----------
     env : JaxEnv
         The environment to wrap.
+
+    Attributes
+    ----------
+    each_agent : bool
+        Whether the class is applied to each agent of a world, as an `ObservationWrapper`; by
+        default it gets the dicts by agent.
+    changes_episodes : bool
+        Whether it begins or ends episodes by itself. A `RecordEpisodeStatistics` inside of it,
+        which would count wrongly, is then refused.
+    counts_episodes : bool
+        Whether it counts episodes, as `RecordEpisodeStatistics` does.
 
     Raises
     ------
@@ -55,90 +70,37 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    # The arguments of the constructor, the environment first. The metaclass sets them.
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    _is_wrapper = True
-    _keeps_state = False
-    # Whether the class, or one of its bases, overrides `reset` but not `reset_after`.
-    _replaces_reset = False
-    # Whether it begins or ends episodes by itself. Statistics inside of it would count wrongly.
-    _changes_episodes = False
-    _counts_episodes = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "reset" in vars(cls) and "reset_after" not in vars(cls):
-            cls._replaces_reset = True
+    changes_episodes: bool = False
+    counts_episodes: ClassVar[bool] = False
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
-        if self._changes_episodes:
-            counts = any(getattr(layer, "_counts_episodes", False) for layer in layers(env))
+        if self.changes_episodes:
+            counts = any(getattr(layer, "counts_episodes", False) for layer in layers(env))
             expected = (
                 "RecordEpisodeStatistics outside of this wrapper, which begins or ends episodes"
             )
             require_that(not counts, type(self), expected, env)
         self.env = env
 
-    @property
-    def config(self) -> ConfigT:
-        return self.env.config
-
-    @property
-    def name(self) -> str:
-        return self.env.name
-
-    @property
-    def unwrapped(self) -> AnyEnv:
-        return self.env.unwrapped
-
-    @property
-    def traceable(self) -> bool:
-        return self.env.traceable
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        return self.env.agents
-
-    @property
-    def observation_space(self) -> ObsSpaceT:
-        return self.env.observation_space
-
-    @property
-    def action_space(self) -> ActSpaceT:
-        return self.env.action_space
-
-    def action(self, action: Any) -> Any:
-        """Hook: the action for the wrapped environment."""
-        return action
-
-    def observation(self, obs: Any) -> Any:
-        """Hook: the observation returned to the caller, by `reset` and `step`."""
-        return obs
-
-    def reward(self, reward: jax.Array) -> jax.Array:
-        """Hook: the reward returned to the caller."""
-        return reward
-
+    @hands_on
     def done(self, done: jax.Array) -> jax.Array:
         """Hook: the `done` returned to the caller. `state.done` stays a bool scalar."""
         return done
 
-    def info(self, info: Info) -> Info:
-        """Hook: the info returned to the caller, a new dict. Do not change the argument."""
-        return info
-
+    @hands_on
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         """Hook: the first observation and state returned to the caller, from those of `env`."""
         return self.observation(obs), state
 
+    @hands_on
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        returned = self.env.reset(rng)
-        return self._start_episode("reset", returned)
+        return self._start_episode("reset", self.env.reset(rng))
 
     def _start_episode(self, method: str, returned: Any) -> tuple[Any, StateT]:
         who = type(self.env).__name__
         return self.on_episode_start(*require_tuple(who, method, returned, EnvState))
 
+    @hands_on
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
         Begin the next episode with `reset_after` of the wrapped environment.
@@ -149,7 +111,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             If the class overrides `reset` but not this method, and each episode of the wrapped
             environment depends on the one before.
         """
-        if not self._replaces_reset:
+        if adds(self.reset_after) or not adds(self.reset):
             returned = self.env.reset_after(self._inner(state))
             return self._start_episode(starting_method_name(self.env), returned)
         if carries_over(self.env):
@@ -161,6 +123,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             )
         return super().reset_after(state)
 
+    @hands_on
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = self.action(action)
         obs, new_state, reward, done, info = step_env(self.env, self._inner(state), action)
@@ -172,25 +135,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             self.info(info),
         )
 
-    def at_limit(self, state: StateT) -> jax.Array:
-        return self.env.at_limit(self._inner(state))
-
-    def action_mask(self, state: StateT) -> Any:
-        """
-        The mask of legal actions; by default the mask of the wrapped environment.
-
-        Raises
-        ------
-        NotImplementedError
-            If the class overrides `action` but not this method, and the wrapped environment has a
-            mask.
-        """
-        mask = self.env.action_mask(self._inner(state))
-        if type(self).action is not Wrapper.action:
-            reason = "it is for actions after the hook `action`, not before"
-            refuse_mask(self, mask, reason, "Override `action_mask`")
-        return mask
-
+    @hands_on
     def observe(self, state: StateT) -> Any:
         """
         The observation of a state: that of the wrapped environment, after the hook `observation`.
@@ -198,43 +143,210 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         None if the wrapped environment has none, or the class overrides `reset`, `step` or another
         method that returns observations, but not this one.
         """
-        return self._observe_inner(state) if keeps_observe(self) else None
+        starts = self.reset, self.reset_after, self.on_episode_start
+        return None if adds(*starts, self.step) else self._observe_inner(state)
 
     def _observe_inner(self, inner: Any) -> Any:
         """The same, from a state that the wrapped environment returned, whatever the class."""
-        obs = self.env.observe(inner) if keeps_observe(self.env) else None
+        obs = self.env.observe(inner)
         return None if obs is None else self.observation(obs)
 
-    def active(self, state: StateT) -> dict[str, jax.Array]:
-        return self.env.active(self._inner(state))
-
-    def render(self, state: StateT) -> np.ndarray:
-        return self.env.render(self._inner(state))
+    @classmethod
+    def _of_world(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Any:
+        each_agent: Any = EachAgent
+        return each_agent(env, cls, args, kwargs)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         (env, *args), kwargs = self._arguments
         return type(self)(env._with_config(fields), *args, **kwargs)
 
-    def _beginning_with(self, begin: Any) -> Any:
-        other = copy.copy(self)
-        other.env = self.env._beginning_with(begin)
-        return other
 
-    def compile(self) -> None:
-        self.env.compile()
+class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
+    """
+    A multi-agent environment (a world) with the spaces and the mask of one agent.
+
+    The subclass `OneAgent` adds `reset` and `step`.
+    """
+
+    def __init__(self, env: JaxEnv[Any, Any, Any, ConfigT], agent: str) -> None:
+        super().__init__(cast(Any, env))
+        self.agent = agent
+        # Read once, because the environment may build its spaces on every access.
+        self._observation_space = self.env.observation_space[agent]
+        self._action_space = self.env.action_space[agent]
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def observation_space(self) -> Any:
+        return self._observation_space
+
+    @property
+    def action_space(self) -> Any:
+        return self._action_space
+
+    def action_mask(self, state: StateT) -> Any:
+        mask = self.env.action_mask(self._inner(state))
+        return mask and mask[self.agent]
+
+    def active(self, state: StateT) -> dict[str, jax.Array]:
+        return {}
+
+
+def per_agent_envs(env: AnyEnv) -> Any:
+    """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
+    agent_spaces: Any = AgentSpaces
+    return {agent: agent_spaces(env, agent) for agent in env.agents} or env
+
+
+# What `EachAgent` applies to no agent: a wrapper with one of these of its own is refused.
+_OF_THE_WORLD = (
+    *("name", "config", "reset", "reset_after", "step", "on_episode_start", "done", "info"),
+    *("at_limit", "observe", "active", "render", "compile"),
+)
+
+
+class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
+    """
+    A wrapper of a multi-agent environment (a world) that applies another wrapper to each agent.
+
+    A wrapper class with `each_agent = True` returns it when it is called with a world.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The world.
+    cls, args, kwargs
+        The wrapper class, and its arguments without the environment.
+
+    Attributes
+    ----------
+    wrappers : dict
+        The wrapper of each agent.
+    """
+
+    def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
+        super().__init__(env)
+        own = [name for name in _OF_THE_WORLD if adds(getattr(cls, name))]
+        expected = (
+            "a wrapper that changes only observations, actions and rewards of a multi-agent "
+            "environment"
+        )
+        require_that(not own, cls, expected, f"one that overrides {', '.join(own)}")
+        self._call = cls.__name__, args, kwargs
+
+        def wrap(agent_env: Any) -> Any:
+            return cls(agent_env, *args, **kwargs)
+
+        self.wrappers: Any = for_each(env, wrap, per_agent_envs(env))
+
+    @property
+    def traceable(self) -> bool:
+        return all(wrapper.traceable for wrapper in self.wrappers.values())
 
     def close(self) -> None:
-        self.env.close()
+        for wrapper in self.wrappers.values():
+            wrapper.close()
 
-    def _inner(self, state: Any) -> Any:
-        """The state of the wrapped environment, from the state of this wrapper."""
-        return state
+    @property
+    def observation_space(self) -> Any:
+        return Dict({agent: wrapper.observation_space for agent, wrapper in self.wrappers.items()})
+
+    @property
+    def action_space(self) -> Any:
+        return Dict({agent: wrapper.action_space for agent, wrapper in self.wrappers.items()})
+
+    def observation(self, obs: Any) -> Any:
+        return for_each(self, lambda wrapper, x: wrapper.observation(x), self.wrappers, obs)
+
+    def action(self, action: Any) -> Any:
+        return for_each(self, lambda wrapper, x: wrapper.action(x), self.wrappers, action)
+
+    def reward(self, reward: Any) -> Any:
+        return for_each(self, lambda wrapper, x: wrapper.reward(x), self.wrappers, reward)
+
+    def action_mask(self, state: StateT) -> Any:
+        masks = for_each(self, lambda wrapper: wrapper.action_mask(state), self.wrappers)
+        return masks if jax.tree.leaves(masks) else None
 
     def __repr__(self) -> str:
-        # `vars`, not `getattr`: a keyword may have the name of a hook. None is left out.
-        attributes = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
-        shown = {k: v for k, v in attributes.items() if v is not None}
-        return call_repr(type(self).__name__, shown, repr(self.env))
+        name, args, kwargs = self._call
+        return call_repr(name, kwargs, repr(self.env), *map(repr, args))
+
+
+class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Base class of wrappers that change the observation and the observation space.
+
+    In a multi-agent environment the wrapper is applied to each agent.
+    """
+
+    each_agent = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+
+    @property
+    @abstractmethod
+    def observation_space(self) -> ObsSpaceT: ...
+
+    @abstractmethod
+    def observation(self, obs: Any) -> Any: ...
+
+
+class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Base class of wrappers that change the action and the action space.
+
+    In a multi-agent environment the wrapper is applied to each agent.
+    """
+
+    each_agent = True
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+        super().__init__(env)
+
+    @property
+    @abstractmethod
+    def action_space(self) -> ActSpaceT: ...
+
+    @abstractmethod
+    def action(self, action: Any) -> Any: ...
+
+
+class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Base class of wrappers that change the reward.
+
+    In a multi-agent environment the wrapper is applied to each agent.
+    """
+
+    each_agent = True
+
+    @abstractmethod
+    def reward(self, reward: jax.Array) -> jax.Array: ...
 
 
 def layers(env: AnyEnv) -> list[AnyEnv]:
@@ -254,17 +366,6 @@ def require_that(
         text = str(got)
         text = text if len(text) <= 200 else f"{text[:200]}..."
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {text}. {advice}".rstrip())
-
-
-def refuse_mask(
-    wrapper: Any, mask: Any, reason: str, advice: str = "Leave the wrapper out"
-) -> None:
-    """Raise a NotImplementedError if there is a mask. `reason` is why the wrapper cannot use it."""
-    if mask is not None:
-        raise NotImplementedError(
-            f"{type(wrapper).__name__}.action_mask: expected an environment without action masks; "
-            f"got a mask, but {reason}. {advice}."
-        )
 
 
 def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:

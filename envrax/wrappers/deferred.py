@@ -44,8 +44,6 @@ class WrapperMeta(ABCMeta):
     """Metaclass: a class called without an environment returns a `WrapperFactory`."""
 
     _wraps: type = JaxEnv
-    # Builds the wrapper of a multi-agent environment (a world). If None, the class itself does.
-    _wrap_multi_agent: Callable[..., AnyEnv] | None = None
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -74,8 +72,8 @@ class WrapperMeta(ABCMeta):
                 ) from None
             if not args:
                 return WrapperFactory(cls, kwargs)
-            if cls._wrap_multi_agent is not None and args[0].agents:
-                return cls._wrap_multi_agent(args[0], cls, args[1:], kwargs)
+            if cls.each_agent and args[0].agents:
+                return cls._of_world(*args, **kwargs)
             wrapper = super().__call__(*args, **kwargs)
             wrapper._arguments = args, kwargs  # `__init__` may store them under other names
             return wrapper

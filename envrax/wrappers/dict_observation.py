@@ -7,8 +7,7 @@ from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
-from envrax.wrappers.base import require_that
-from envrax.wrappers.hooks import ObservationWrapper
+from envrax.wrappers.base import ObservationWrapper, require_that
 
 
 def get_entry(x: Any, key: str | None) -> Any:

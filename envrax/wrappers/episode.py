@@ -110,7 +110,7 @@ class RecordEpisodeStatistics(
     (2.0, 2)
     """
 
-    _counts_episodes = True
+    counts_episodes = True
 
     def observe(self, state: EpisodeStatisticsState[InnerStateT]) -> Any:
         return self._observe_inner(state.env_state)

@@ -98,8 +98,8 @@ class EpisodicLife(
         state = state.replace(lives=lives, goes_on=goes_on, obs=obs, step=step, done=ended)
         return obs, state, reward, done, info
 
-    def _beginning_with(self, begin: Any) -> Any:
-        other = super()._beginning_with(begin)
+    def _with_starts(self, give: Any) -> Any:
+        other = super()._with_starts(give)
         other._begins_games = True
         return other
 

@@ -11,8 +11,8 @@ from envrax._checks.counts import require_count
 from envrax.agent_values import for_each
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv
 from envrax.spaces import Box, Dict, Space
+from envrax.wrappers.base import per_agent_envs
 from envrax.wrappers.dict_observation import get_entry, replace_entry, require_box
-from envrax.wrappers.hooks import per_agent_envs
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 

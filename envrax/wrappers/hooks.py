@@ -1,205 +1,76 @@
-"""Base classes of wrappers that change observations, actions or rewards, of one or more agents."""
+"""`Hooks`: what a wrapper may change, of an environment or of a batch."""
 
-from abc import abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import Any, ClassVar
 
 import jax
 
-from envrax.agent_values import for_each
-from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, StateT
-from envrax.spaces import Dict
-from envrax.wrappers.base import Wrapper, require_that
-from envrax.wrappers.deferred import AnyEnv, call_repr
+from envrax.env import Info, adds, hands_on
+from envrax.wrappers.deferred import call_repr, keywords
 
 
-class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
+class Hooks:
     """
-    A multi-agent environment (a world) with the spaces and the mask of one agent.
+    The hooks of a wrapper, around one environment or around a batch, which change nothing.
 
-    The subclass `OneAgent` adds `reset` and `step`.
+    Around a batch they get the arrays of all slots.
     """
 
-    def __init__(self, env: JaxEnv[Any, Any, Any, ConfigT], agent: str) -> None:
-        super().__init__(cast(Any, env))
-        self.agent = agent
-        # Read once, because the environment may build its spaces on every access.
-        self._observation_space = self.env.observation_space[agent]
-        self._action_space = self.env.action_space[agent]
+    env: Any
+    # The arguments of the constructor, what is wrapped first. The metaclass sets them.
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    each_agent: ClassVar[bool] = False
 
-    @property
-    def agents(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def observation_space(self) -> Any:
-        return self._observation_space
-
-    @property
-    def action_space(self) -> Any:
-        return self._action_space
-
-    def action_mask(self, state: StateT) -> Any:
-        mask = self.env.action_mask(self._inner(state))
-        return mask and mask[self.agent]
-
-    def active(self, state: StateT) -> dict[str, jax.Array]:
-        return {}
-
-
-def per_agent_envs(env: AnyEnv) -> Any:
-    """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
-    agent_spaces: Any = AgentSpaces
-    return {agent: agent_spaces(env, agent) for agent in env.agents} or env
-
-
-class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
-    """
-    A wrapper of a multi-agent environment that applies another wrapper class to each agent.
-
-    `wrap_each_agent` builds it, as an instance of a class that inherits from both classes. What it
-    does not define itself must not be overridden, as it would be applied to no agent.
-
-    Attributes
-    ----------
-    wrappers : dict
-        The wrapper of each agent.
-    """
-
-    def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
-        Wrapper.__init__(self, env)  # not the constructor of `cls`, the other base
-        members = [x for x in dir(Wrapper) if x[0] != "_" and x not in vars(EachAgent)]
-        overridden = [x for x in members if getattr(cls, x) is not getattr(Wrapper, x)]
-        expected = (
-            "a wrapper that changes only observations, actions and rewards of a multi-agent "
-            "environment"
-        )
-        require_that(not overridden, cls, expected, f"one that overrides {', '.join(overridden)}")
-        self._class_and_arguments = cls, args, kwargs
-
-        def wrap(agent_env: Any) -> Any:
-            return cls(agent_env, *args, **kwargs)
-
-        self.wrappers: Any = for_each(env, wrap, per_agent_envs(env))
-
-    def __getattr__(self, name: str) -> Any:
-        # `__init__` of the class was called for the wrapper of each agent, not for this object.
-        raise AttributeError(
-            f"{type(self).__name__}: expected an attribute of a wrapper of several agents; got "
-            f"{name!r}. Each agent has a wrapper: try `wrappers[{self.agents[0]!r}].{name}`."
-        )
-
-    @property
-    def traceable(self) -> bool:
-        return all(wrapper.traceable for wrapper in self.wrappers.values())
-
-    def close(self) -> None:
-        for wrapper in self.wrappers.values():
-            wrapper.close()
-
-    @property
-    def observation_space(self) -> Any:
-        return Dict({agent: wrapper.observation_space for agent, wrapper in self.wrappers.items()})
-
-    @property
-    def action_space(self) -> Any:
-        return Dict({agent: wrapper.action_space for agent, wrapper in self.wrappers.items()})
+    @hands_on
+    def action(self, action: Any) -> Any:
+        """Hook: the action for what is wrapped."""
+        return action
 
     def observation(self, obs: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.observation(x), self.wrappers, obs)
+        """Hook: the observation returned to the caller; of a batch also that in `final_obs`."""
+        return obs
 
-    def action(self, action: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.action(x), self.wrappers, action)
+    def reward(self, reward: jax.Array) -> jax.Array:
+        """Hook: the reward returned to the caller."""
+        return reward
 
-    def reward(self, reward: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.reward(x), self.wrappers, reward)
+    @hands_on
+    def info(self, info: Info) -> Info:
+        """Hook: the info returned to the caller, a new dict. Do not change the argument."""
+        return info
 
-    def action_mask(self, state: StateT) -> Any:
-        masks = for_each(self, lambda wrapper: wrapper.action_mask(state), self.wrappers)
-        return masks if jax.tree.leaves(masks) else None
+    @hands_on
+    def action_mask(self, state: Any) -> Any:
+        """
+        The mask of legal actions; by default the mask of what is wrapped.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return wrap_each_agent, (self.env, *self._class_and_arguments)
+        Raises
+        ------
+        NotImplementedError
+            If the class overrides `action` but not this method, and what is wrapped has a mask.
+        """
+        mask = self.env.action_mask(self._inner(state))
+        if adds(self.action):
+            reason = "it is for actions after the hook `action`, not before"
+            refuse_mask(self, mask, reason, "Override `action_mask`")
+        return mask
+
+    def _inner(self, state: Any) -> Any:
+        """The state of what is wrapped, from the state of this wrapper."""
+        return state
 
     def __repr__(self) -> str:
-        cls, args, kwargs = self._class_and_arguments
-        return call_repr(cls.__name__, kwargs, repr(self.env), *map(repr, args))
+        # `vars`, not `getattr`: a keyword may have the name of a hook. None is left out.
+        attributes = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        shown = {k: v for k, v in attributes.items() if v is not None}
+        return call_repr(type(self).__name__, shown, repr(self.env))
 
 
-def wrap_each_agent(env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> Any:
-    """`cls(env, *args, **kwargs)` for a multi-agent environment: `cls` applied to each agent."""
-    combined = type(cls)(cls.__name__, (EachAgent, cls), {"_wrap_multi_agent": None})
-    return combined(env, cls, args, kwargs)
-
-
-class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """
-    Base class of wrappers that change the observation and the observation space.
-
-    In a multi-agent environment the wrapper is applied to each agent.
-    """
-
-    _wrap_multi_agent = staticmethod(wrap_each_agent)
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
-        @overload
-        def __new__(
-            cls, **kwargs: Any
-        ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
-
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
-        super().__init__(env)
-
-    @property
-    @abstractmethod
-    def observation_space(self) -> ObsSpaceT: ...
-
-    @abstractmethod
-    def observation(self, obs: Any) -> Any: ...
-
-
-class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """
-    Base class of wrappers that change the action and the action space.
-
-    In a multi-agent environment the wrapper is applied to each agent.
-    """
-
-    _wrap_multi_agent = staticmethod(wrap_each_agent)
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
-        @overload
-        def __new__(
-            cls, **kwargs: Any
-        ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
-
-    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
-        super().__init__(env)
-
-    @property
-    @abstractmethod
-    def action_space(self) -> ActSpaceT: ...
-
-    @abstractmethod
-    def action(self, action: Any) -> Any: ...
-
-
-class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """
-    Base class of wrappers that change the reward.
-
-    In a multi-agent environment the wrapper is applied to each agent.
-    """
-
-    _wrap_multi_agent = staticmethod(wrap_each_agent)
-
-    @abstractmethod
-    def reward(self, reward: jax.Array) -> jax.Array: ...
+def refuse_mask(
+    wrapper: Any, mask: Any, reason: str, advice: str = "Leave the wrapper out"
+) -> None:
+    """Raise a NotImplementedError if there is a mask. `reason` is why the wrapper cannot use it."""
+    if mask is not None:
+        raise NotImplementedError(
+            f"{type(wrapper).__name__}.action_mask: expected an environment without action masks; "
+            f"got a mask, but {reason}. {advice}."
+        )

@@ -50,8 +50,6 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         If the environment or one of its wrappers cannot be traced, such as `RecordVideo`.
     """
 
-    _keeps_state = False
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         raise TypeError(
             f"{cls.__name__}: expected a wrapper inside or outside of JitWrapper; got a subclass "
@@ -134,8 +132,11 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         # The result has no JitWrapper, because the values may be traced or change often.
         return self.env._with_config(fields)
 
-    def _beginning_with(self, begin: Any) -> Any:
-        return self.env._beginning_with(begin)  # its programs call the environment as it was
+    def _carries_over(self) -> bool:
+        return self.env._carries_over()
+
+    def _with_starts(self, give: Any) -> Any:
+        return self.env._with_starts(give)  # its programs call the environment as it was
 
     def compile(self) -> None:
         """Compile `reset` and `step` now, without running them. Later calls then only run."""

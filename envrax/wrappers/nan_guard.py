@@ -54,7 +54,7 @@ class NanGuard(
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
 
-    _changes_episodes = True
+    changes_episodes = True
 
     def observe(self, state: NanGuardState[InnerStateT]) -> Any:
         return _replace_non_finite(self._observe_inner(state.env_state))

@@ -11,9 +11,8 @@ from envrax._checks.counts import require_count
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
 from envrax.wrappers.affine import affine
-from envrax.wrappers.base import require_that
+from envrax.wrappers.base import ObservationWrapper, require_that
 from envrax.wrappers.dict_observation import get_entry, replace_entry, require_box
-from envrax.wrappers.hooks import ObservationWrapper
 
 
 class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):

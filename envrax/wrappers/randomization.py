@@ -96,7 +96,6 @@ class DomainRandomization(
         require_that(callable(sample), type(self), "sample to be a function of a key", sample)
         self.sample = sample
         self.redraw = redraw
-        self._keeps_state = not redraw
         types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
         require_dynamic("DomainRandomization", env, types)
         self._drawn = tuple(types)
@@ -106,6 +105,9 @@ class DomainRandomization(
     def config(self) -> ConfigT:
         """The config of the wrapped environment. Using a drawn field raises a TypeError."""
         return frozen_copy(self.env.config, {name: DrawnField(name) for name in self._drawn})
+
+    def _carries_over(self) -> bool:
+        return not self.redraw or self.env._carries_over()
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"fields": self._fields}

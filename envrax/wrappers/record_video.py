@@ -10,12 +10,11 @@ import jax
 import numpy as np
 
 from envrax._jax.types import is_traced
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, adds
 from envrax.video.encoder import VideoWriter, free_number, open_video, require_fps
 from envrax.video.ffmpeg import find_ffmpeg
 from envrax.video.film import same_state
 from envrax.wrappers.base import Wrapper, layers
-from envrax.wrappers.stateful import StatefulWrapper
 
 
 class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -65,8 +64,6 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         If the packages of the extra `video` are not installed.
     """
 
-    _keeps_state = False
-
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -105,6 +102,9 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def recording(self) -> bool:
         """Whether an episode is being recorded now."""
         return self._recording
+
+    def _carries_over(self) -> bool:
+        return self.env._carries_over()
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         _refuse_tracers(rng)
@@ -204,8 +204,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 def implements_render(env: AnyEnv) -> bool:
     """Whether the base environment or one of its wrappers overrides `render`."""
-    inherited: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
-    return any(type(layer).render not in inherited for layer in layers(env))
+    return any(adds(layer.render) for layer in layers(env))
 
 
 def _refuse_tracers(tree: Any) -> None:

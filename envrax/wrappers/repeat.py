@@ -14,8 +14,9 @@ from envrax.agent_values import by_agent, for_each, require_one_agent
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform
 from envrax.spaces.flattening import zero_element
-from envrax.wrappers.base import Wrapper, refuse_mask
+from envrax.wrappers.base import Wrapper
 from envrax.wrappers.dict_observation import require_box
+from envrax.wrappers.hooks import refuse_mask
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Step = Callable[[Any, Any], tuple[Any, ...]]

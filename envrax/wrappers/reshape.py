@@ -13,9 +13,8 @@ from envrax.spaces.array import as_shape
 from envrax.spaces.base import canonical
 from envrax.spaces.flattening import flat_box, flatten, reshaped
 from envrax.wrappers.affine import affine, target_box
-from envrax.wrappers.base import require_that
+from envrax.wrappers.base import ObservationWrapper, require_that
 from envrax.wrappers.dict_observation import require_box
-from envrax.wrappers.hooks import ObservationWrapper
 
 
 class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):

@@ -98,8 +98,7 @@ class StartStates(
     True
     """
 
-    _keeps_state = False
-    _changes_episodes = True
+    changes_episodes = True
 
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
@@ -175,7 +174,10 @@ class StartStates(
         leaves = named_leaves({"state": state}) | dict.fromkeys(rng_names, rng) | other_keys
         return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
-    def _beginning_with(self, begin: Any) -> Any:
+    def _carries_over(self) -> bool:
+        return False
+
+    def _with_starts(self, give: Any) -> Any:
         raise TypeError(
             "reset_where: expected, with `starts`, an environment without StartStates; got "
             f"{self}, which begins episodes by `sample`. Leave one of the two out."

@@ -68,7 +68,7 @@ class TimeLimit(
     (True, False, True)
     """
 
-    _changes_episodes = True
+    changes_episodes = True
 
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], max_steps: int | None = None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.spaces.base import canonical
-from envrax.wrappers.hooks import ActionWrapper, ObservationWrapper, RewardWrapper
+from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper
 
 
 class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):

@@ -13,8 +13,8 @@ import envrax
 from envrax import Box, Discrete, JaxEnv
 from envrax.__main__ import main
 from envrax.command import bench
-from envrax.command.compiling import Compilation, Stages
-from envrax.command.speed import RandomPlay, Speed, difference, measure
+from envrax.command.measure.compiling import Compilation, Stages
+from envrax.command.measure.speed import RandomPlay, Speed, difference, measure
 from envrax.testing import CountingEnv
 from envrax.testing.fakes import MaskedEnv
 from envrax.testing.find import find_env
@@ -35,9 +35,9 @@ def speed(n: int, rate: float, **changes: Any) -> Speed:
 @pytest.mark.slow
 def test_every_way_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two repetitions of ten steps, after twenty that only warm up."""
-    monkeypatch.setattr("envrax.command.speed.REPEATS", 2)
-    monkeypatch.setattr("envrax.command.speed.SECONDS", 0.0)
-    monkeypatch.setattr("envrax.command.speed._how_many", lambda run: 10)
+    monkeypatch.setattr("envrax.command.measure.speed.REPEATS", 2)
+    monkeypatch.setattr("envrax.command.measure.speed.SECONDS", 0.0)
+    monkeypatch.setattr("envrax.command.measure.speed._how_many", lambda run: 10)
     told: list[str] = []
     found = measure(ClipReward(ClipReward(CountingEnv())), 2, told.append)
     assert [*found.layers] == ["step of CountingEnv", "+ ClipReward", "+ ClipReward (2)"]

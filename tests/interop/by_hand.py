@@ -12,7 +12,7 @@ import pytest
 
 import envrax
 from envrax.interop import PeerConfig
-from envrax.interop.names import library_ids
+from envrax.libraries import library_ids
 from envrax.testing import report_env
 
 
@@ -92,7 +92,7 @@ def check_ids_and_wrong_input(library: str, id: str, misspelt: str) -> None:
     """Its ids are those of the file; a misspelt id, an unknown keyword, another object."""
     name = f"{library}/{id}"
     listed = [name for name in library_ids() if name.startswith(f"{library}/")]
-    assert sorted(envrax.load_suite(library)) == listed, "update envrax/interop/ids.txt"
+    assert sorted(envrax.load_suite(library)) == listed, "run `benchmarks table` and `pages`"
     with pytest.raises(ValueError, match=f"'{name}'"):
         envrax.get_spec(f"{library}/{misspelt}")
     with pytest.raises(ValueError, match="sise"):

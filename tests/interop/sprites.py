@@ -8,13 +8,10 @@ from pathlib import Path, PurePath
 import numpy as np
 import pytest
 
-from envrax.interop import jaxtari_sprites
+from envrax.interop import jaxtari
 
 ROOMS = "venture/map*", "venture/room*"
-SIZES = {
-    **dict.fromkeys(ROOMS, jaxtari_sprites.SCREEN),
-    "montezuma*/backgrounds/*": jaxtari_sprites.SCREEN,
-}
+SIZES = {**dict.fromkeys(ROOMS, jaxtari.SCREEN), "montezuma*/backgrounds/*": jaxtari.SCREEN}
 COLOURS = {
     **dict.fromkeys(ROOMS, (0, 0, 0)),  # where one can walk
     "miniature_golf/level_*": (210, 210, 64),  # walls
@@ -23,7 +20,7 @@ COLOURS = {
 
 def rectangle(file: PurePath) -> np.ndarray:
     """Also for the games whose rules read sprites, which the option refuses."""
-    image = jaxtari_sprites.rectangle(file)
+    image = jaxtari.rectangle(file)
     if file.match("miniature_golf/level_*"):
         image[16:-16, 16:-16] = 0  # the course within the walls
     return image
@@ -36,9 +33,9 @@ def installed_sprites(home: Path) -> Iterator[None]:
     (home / "jaxtari/.alternative_sprites_installed").touch()
     with (
         pytest.MonkeyPatch.context() as patch,
-        jaxtari_sprites.rectangles(home / "jaxtari/sprites", rectangle),
+        jaxtari.rectangles(home / "jaxtari/sprites", rectangle),
     ):
         patch.setenv("XDG_DATA_HOME", str(home))
-        patch.setattr(jaxtari_sprites, "SIZES", SIZES | jaxtari_sprites.SIZES)
-        patch.setattr(jaxtari_sprites, "COLOURS", COLOURS | jaxtari_sprites.COLOURS)
+        patch.setattr(jaxtari, "SIZES", SIZES | jaxtari.SIZES)
+        patch.setattr(jaxtari, "COLOURS", COLOURS | jaxtari.COLOURS)
         yield

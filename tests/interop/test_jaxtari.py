@@ -18,7 +18,7 @@ import envrax
 from benchmarks.libraries import verdicts
 from envrax.__main__ import main
 from envrax.interop import as_dicts
-from envrax.interop.jaxtari_sprites import RULES_READ_SPRITES, SPRITE, rectangle, rectangles
+from envrax.interop.jaxtari import RULES_READ_SPRITES, SPRITE, rectangle, rectangles
 
 pytestmark = pytest.mark.usefixtures("sprites")
 
@@ -313,5 +313,5 @@ def test_the_command_line_says_that_sprites_are_missing(
 
 
 def test_missing_sprites_are_found_without_importing_the_library(run_python: Any) -> None:
-    code = "import sys; from envrax.interop.names import without_sprites; without_sprites()"
+    code = "import sys; from envrax.libraries import without_sprites; without_sprites()"
     run_python(f"{code}; assert 'jaxtari' not in sys.modules")

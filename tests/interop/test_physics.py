@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import written_again
 from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
@@ -43,6 +44,14 @@ def drawing(env: Any, id: str) -> Any:
 
 def n_bytes(tree: Any) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def test_changes_of_numpy_may_be_edited_at_once() -> None:
+    env = kept(PENDULUM)
+    name = "dof.damping"
+    value = np.asarray(named_leaves(env.params)[name]) * 3
+    found = written_again(lambda x: with_config(env, params={name: x}).config.params[name], value)
+    equal(found, value)
 
 
 def test_the_model_of_the_library_is_left_as_it_was() -> None:

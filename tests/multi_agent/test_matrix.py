@@ -312,13 +312,11 @@ def test_a_wrapper_of_ones_own_is_closed_and_told_apart_for_each_agent() -> None
 
     log: list[str] = []
     env: Any = Logs(Closes(), log=log)
-    assert not env.traceable and isinstance(env, Logs)
+    assert not env.traceable and repr(env).startswith("Logs(Closes(")
     env.close()
     assert log == ["closed", "world"] * 2
-    with pytest.raises(AttributeError, match=r"wrappers\['alice'\].log"):
-        env.scaled(1.0)
+    assert not hasattr(env, "scaled")
     assert env.wrappers["alice"].scaled(1.0) == 4.0
-    assert not hasattr(env, "unknown")
 
 
 @pytest.mark.parametrize("member", ["compile", "name", "config", "render", "active", "step"])

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import evidence as results
 from benchmarks.libraries import LIBRARIES, verdicts
 from envrax.__main__ import main
-from envrax.command.evidence import about, bars, card, curve, evidence, ids
-from envrax.interop.names import library_ids
+from envrax.libraries import known, library_ids
+from envrax.libraries.cards import about, bars, card, curve, ids
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SITE = runpy.run_path(str(ROOT / ".ci/fill.py"))
@@ -46,7 +46,7 @@ def test_a_card_has_every_kind_of_evidence_or_says_that_there_is_none() -> None:
 
 
 def test_no_card_shows_a_raw_error() -> None:
-    text = json.dumps(evidence())
+    text = json.dumps(known())
     assert not re.findall(r"\w*Error\b|urlopen|Errno|/tmp|/root", text)
 
 
@@ -103,7 +103,7 @@ def test_show_prints_the_card(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_prints_the_card_of_a_library_that_is_not_installed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envrax.command.catalogue.missing_libraries", lambda: ["gymnax"])
+    monkeypatch.setattr("envrax.command.show.missing_libraries", lambda: ["gymnax"])
     assert main(["show", "gymnax/CartPole-v1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "install `pip install" in shown and "cite Robert Tjarko Lange" in shown

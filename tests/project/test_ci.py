@@ -3,7 +3,6 @@
 import importlib.util
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-REACH = runpy.run_path(str(ROOT / ".ci" / "reach.py"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -32,118 +30,6 @@ def test_the_workflow_runs_every_part() -> None:
     [jobs] = re.findall(r"^ +parts: \[(.+)\]$", workflow, re.MULTILINE)
     assert sorted(jobs.replace(",", "").split()) == sorted(parts.split())
     assert re.findall(r"run: \.ci/run (\w+)", workflow) == ["nightly", "scores"]
-    assert parts.split() == [*REACH["PARTS"]]
-
-
-@pytest.fixture(scope="module")
-def sources() -> Any:
-    return REACH["Sources"](ROOT)
-
-
-@pytest.mark.parametrize(
-    ("changed", "reaches", "not_reached"),
-    [
-        ("envrax/interop/pgx.py", "interop", "readme oldest newest trainers jaxrl accelerators"),
-        ("benchmarks/elsewhere.py", "interop", "oldest newest trainers jaxrl accelerators"),
-        ("envrax/interop/out/sb3.py", "trainers", "readme oldest newest interop jaxrl"),
-        ("envrax/env.py", " ".join(REACH["PARTS"]), ""),
-        ("tests/wrappers/test_time.py", "readme checks rest oldest newest", "interop package docs"),
-        ("docs/trainers/jax.md", "rest jaxrl docs", "readme interop package"),
-    ],
-)
-def test_a_change_runs_the_parts_that_it_reaches(
-    changed: str, reaches: str, not_reached: str, sources: Any
-) -> None:
-    parts = {*REACH["needed_parts"](sources.reached([changed]))}
-    assert {*reaches.split()} <= parts
-    assert not parts & {*not_reached.split()}
-
-
-def test_every_module_reaches_a_test(sources: Any) -> None:
-    modules = [x for x in sources.files if x.startswith("envrax/") and x.endswith(".py")]
-    modules = [x for x in modules if not x.endswith(("_.py", "envs.py"))]
-    out_of_reach = [
-        module
-        for module in modules
-        if "/template/" not in module and not any("/test_" in x for x in sources.reached([module]))
-    ]
-    assert len(modules) > 100
-    assert out_of_reach == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "nearest"),
-    [
-        ("envrax/wrappers/time.py", "wrappers/test_time.py"),
-        ("envrax/wrappers/vector/record_video.py", "wrappers/vector/test_record_video.py"),
-        ("envrax/saving.py", "saving/test_saving.py"),
-        ("envrax/termination.py", "env/test_ends_without_a_reason.py"),
-        ("tests/env/test_env.py", "env/test_env.py"),
-    ],
-)
-def test_the_nearest_tests_of_a_file(changed: str, nearest: str, sources: Any) -> None:
-    tests = REACH["nearest_tests"](sources, changed)
-    assert f"tests/{nearest}" in tests
-    assert {x.split("/")[1] for x in tests} == {nearest.split("/")[0]}
-
-
-def test_a_change_is_found_however_a_file_is_used(tmp_path: Path) -> None:
-    files = {
-        "pyproject.toml": '[project.entry-points."envrax.suites"]\npgx = "envrax.interop.pgx"\n',
-        "envrax/__init__.py": "from envrax.batch import *\nfrom envrax.other import Other\n",
-        "envrax/batch/__init__.py": "from envrax.batch.one import One\n",
-        "envrax/batch/one.py": "from ..base import f\nRULES = 'rules.json'\n",
-        "envrax/batch/rules.json": "{}",
-        "envrax/base.py": "",
-        "envrax/other.py": "FILES = 'template'\n",
-        "envrax/template/main.txt": "",
-        "envrax/interop/pgx.py": "",
-        "tests/helpers.py": "from envrax import One\n",
-        "tests/test_one.py": "import helpers\n",
-        "tests/test_module.py": "from envrax import batch\nbatch.One\n",
-        "tests/test_all.py": "from envrax import *\nOne\n",
-        "tests/test_program.py": "run('''import envrax\nenvrax.batch.one.One''')\n",
-        "tests/test_by_name.py": "'Other is no part of it'\n\ngetattr(envrax, 'One')\n",
-        "tests/test_other.py": "import envrax\nenvrax.Other\n",
-        "tests/test_page.py": "read('docs/page.md')\n",
-        "tests/interop/test_ids.py": "make('pgx/chess')\n",
-        "docs/page.md": "```python\nfrom envrax import Other\n```\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    for command in ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm c"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
-
-    def tests_after(changed: str, text: str | None = "\n") -> set[str]:
-        path = tmp_path / changed
-        path.unlink() if text is None else path.write_text(f"{files[changed]}{text}")
-        _, reached = REACH["since"](tmp_path, "HEAD")
-        path.write_text(files[changed])
-        return {Path(x).stem for x in reached if "/test_" in x}
-
-    of_one = {"test_one", "test_module", "test_all", "test_program", "test_by_name"}
-    assert tests_after("envrax/base.py") == of_one
-    assert tests_after("envrax/batch/rules.json") == of_one
-    assert tests_after("envrax/other.py") == {"test_other", "test_page"}
-    assert tests_after("envrax/template/main.txt") == {"test_other", "test_page"}
-    assert tests_after("docs/page.md") == {"test_page"}
-    assert tests_after("envrax/interop/pgx.py") == {"test_ids"}
-    everything = of_one | {"test_other", "test_page", "test_ids"}
-    assert tests_after("pyproject.toml") == everything  # all stands on it
-    assert tests_after("tests/helpers.py", None) == everything  # what used it cannot be read
-    assert REACH["since"](tmp_path, "HEAD") == ([], set())
-
-
-def test_contributing_shows_what_each_part_needs() -> None:
-    shown = {
-        part: " ".join(f"`{x}`" for x in paths if x) or "any file"
-        for part, paths in REACH["PARTS"].items()
-    }
-    rows = [f"| `{part}` | {paths} |\n" for part, paths in shown.items()]
-    table = "".join(["| part | runs where a change reaches |\n", "|---|---|\n", *rows])
-    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    assert f"\n\n{table}\n" in page, f"expected on the page:\n{table}"
 
 
 @pytest.mark.parametrize("repository", ["", "https://example.org/envrax"])

@@ -19,9 +19,9 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
 import envrax
+import envrax.libraries
 import envrax.testing
 import envrax.wrappers.vector
-from envrax.interop import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # From this heading on a page needs other libraries: that is a test of its own.
@@ -153,7 +153,7 @@ def typed() -> dict[str, Any]:
 def test_bad_input_gets_the_message_that_is_written_down(
     code: str, message: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "is_installed", lambda package: False)  # no other library
+    monkeypatch.setattr(envrax.libraries, "is_installed", lambda package: False)  # no other library
     with pytest.raises(Exception) as raised:  # the whole message is compared
         eval(code, typed)
     assert f"{raised.type.__name__}: {raised.value}" == message

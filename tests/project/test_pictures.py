@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envrax.command.evidence import ids
+from envrax.libraries.cards import ids
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envrax.command.new import write_suite
+from envrax.__main__ import main
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ def test_mistakes_are_found_and_nothing_else(messages_by_file: Any) -> None:
 def suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a user's suite, and what `python -m envrax new` writes."""
     monkeypatch.chdir(tmp_path)
-    list(write_suite("my_suite"))
+    main(["new", "my_suite"])
     Path("my_suite", "train.py").unlink()  # a script without annotations
     shutil.copy(SAMPLES / "suite.py", tmp_path)
     return tmp_path

@@ -18,10 +18,9 @@ from fakes import VectorConfig, VectorEnv
 from helpers import slow_but
 
 import envrax
-from envrax import registry
+from envrax import libraries, registry
 from envrax.__main__ import main
 from envrax.error import MissingPackageError
-from envrax.interop import names
 from envrax.interop.peer.library import require
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
@@ -169,7 +168,7 @@ def test_an_id_is_found_without_its_prefix(install: Install, name: str, meant: s
 
 
 def test_a_name_that_is_like_nothing(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "is_installed", lambda package: package != "mujoco_playground")
+    monkeypatch.setattr(libraries, "is_installed", lambda package: package != "mujoco_playground")
     install("toys")
     with pytest.raises(ValueError, match="not installed: playground") as error:
         envrax.make("xyzzy")
@@ -180,7 +179,7 @@ def test_a_name_that_is_like_nothing(install: Install, monkeypatch: pytest.Monke
 def test_only_near_misses_are_offered(name: str, install: Install) -> None:
     """Many ids contain such a name; `find` lists them, but nobody misspells one so."""
     install("toys")
-    assert names.find(name)
+    assert registry.find_ids(name)
     with pytest.raises(ValueError, match="Unknown environment") as error:
         envrax.make(name)
     assert not re.search("Did you mean|Install pgx", str(error.value))
@@ -309,7 +308,7 @@ def test_the_command_line_lists_and_shows(
     install: Install, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("toys")
-    monkeypatch.setattr(names, "is_installed", lambda package: package != "gymnax")
+    monkeypatch.setattr(libraries, "is_installed", lambda package: package != "gymnax")
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     assert "toys          toys_envs, from toys 1.2\n" in out
@@ -473,16 +472,15 @@ def test_a_part_of_a_library_that_lacks_a_package_says_what_to_install(
 def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with a checkout of envrax on the path; the id itself is no close match."""
     monkeypatch.setattr("envrax.registry.installed_suites", dict)
-    monkeypatch.setattr("envrax.interop.names.installed_suites", dict)
     for missing, advice in (
         (["pgx"], r"Install pgx with `pip install"),
         ([], r"The suite pgx is not registered, .* or import `envrax\.interop\.pgx`"),
     ):
-        monkeypatch.setattr(names, "missing_libraries", lambda missing=missing: missing)
+        monkeypatch.setattr(libraries, "missing_libraries", lambda missing=missing: missing)
         with pytest.raises(ValueError, match=advice) as found:
             envrax.make("pgx/tic_tac_toe")
         assert "Did you mean" not in str(found.value)
     with pytest.raises(ValueError, match=r"Did you mean .*'pgx/tic_tac_toe'"):
         envrax.make("pgx/tictactoe")
-    monkeypatch.setattr(names, "available_suites", list)
-    assert "or import `envrax.classic`" in names.about_suites("classic/Ball-v0", [])
+    monkeypatch.setattr(registry, "available_suites", list)
+    assert "or import `envrax.classic`" in registry._about_suites("classic/Ball-v0", [])

@@ -14,7 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from trainers.bridge_envs import same
 
 import envrax
-from envrax.interop import gymnasium_registration, names, to_gymnasium
+from envrax import libraries
+from envrax.interop import gymnasium_registration, to_gymnasium
 from envrax.interop.gymnasium_registration import gymnasium_id, register
 from envrax.interop.out.gymnasium import GymnasiumEnv
 from envrax.interop.out.gymnasium_vec import GymnasiumVectorEnv
@@ -164,7 +165,7 @@ def test_an_unknown_keyword_gets_the_words_of_python() -> None:
 def test_ids_of_installed_libraries_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are registered without an import; those of other libraries are not."""
     gymnasium.registry.clear()
-    monkeypatch.setattr(names, "is_installed", lambda package: package == "mujoco_playground")
+    monkeypatch.setattr(libraries, "is_installed", lambda package: package == "mujoco_playground")
     importlib.reload(gymnasium_registration)
     known = [id for id in gymnasium.registry if id != "envrax/Make-v0"]
     assert known[0].startswith("envrax/classic.") and "envrax/playground.CartpoleBalance" in known

@@ -15,8 +15,7 @@ from helpers import assert_trees_equal, slow_but
 from wrapper_rows import ROWS
 
 import envrax
-from envrax.env import keeps_observe
-from envrax.testing import CountingEnv, ImageEnv
+from envrax.testing import CountingEnv, ImageEnv, report_env
 from envrax.wrappers import WrapperState
 from envrax.wrappers.atari import LifeLoss, NoopReset
 
@@ -137,22 +136,17 @@ class Later(envrax.TimeLimit[Any, Any, Any, Any]):
         return obs + jnp.uint8(1), *results
 
 
-@pytest.mark.parametrize(
-    ("env", "skips"),
-    [
-        (Noisy(), envrax.MaxAndSkipObservation(skip=2)),
-        (Brighter(ImageEnv()), envrax.RepeatAction(num_repeats=2)),
-        (Later(ImageEnv()), envrax.MaxAndSkipObservation(skip=2)),
-    ],
-    ids=repr,
-)
-def test_an_inherited_observe_is_not_used_where_steps_are_overridden(env: Any, skips: Any) -> None:
-    assert not keeps_observe(env)
-    _, state = env.reset(jax.random.key(0))
-    frames = []
-    ours = skips(env).step(state, jnp.int32(2))[0]
+@pytest.mark.parametrize("env", [Noisy(), Later(ImageEnv())], ids=repr)
+def test_an_inherited_observe_is_a_promise_that_the_checks_compare(env: Any) -> None:
+    found = [str(finding) for finding in report_env(env).findings]
+    assert any(".observe: expected `obs` of `step`" in text for text in found)
+
+
+def test_a_wrapper_with_a_step_of_its_own_has_no_observe_but_its_own() -> None:
+    env = Brighter(ImageEnv())
+    _, state = env.reset(KEY)
+    assert env.observe(state) is None
+    ours = envrax.RepeatAction(env, num_repeats=2).step(state, jnp.int32(2))[0]
     for _ in range(2):
         obs, state, *_ = env.step(state, jnp.int32(2))
-        frames.append(np.asarray(obs))
-    of_both = isinstance(skips(env), envrax.MaxAndSkipObservation)
-    np.testing.assert_array_equal(ours, np.maximum(*frames) if of_both else frames[1])
+    np.testing.assert_array_equal(ours, obs)

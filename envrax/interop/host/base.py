@@ -11,7 +11,7 @@ from envrax._checks.counts import slot_index
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import BatchedEnv, StepOptions
-from envrax.env import Info
+from envrax.env import Info, hands_on
 from envrax.interop.host.arrays import RewardsAndEnds, map_types, require_legal, to_numpy
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.host.state import CurrentState, HostState
@@ -154,6 +154,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         obs = self._begin(seed)
         return obs, self._current.after_reset(np.ones(self._n_slots, bool))
 
+    @hands_on
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         """
         Take one step in every slot, with auto-reset.

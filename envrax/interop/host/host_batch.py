@@ -17,7 +17,7 @@ from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import StepOptions
 from envrax.compiled_batch import CompiledBatch
-from envrax.env import EnvState
+from envrax.env import EnvState, hands_on
 from envrax.interop.host.simulators import NEWEST, RESET, WHO, Begun, Simulators, Stepped
 from envrax.spaces import Dict, Space
 from envrax.spaces.masks import with_full_masks
@@ -156,6 +156,7 @@ class HostBatch(CompiledBatch[Any, Any]):
         self._require_state(state, "step")
         return self._raising(super()._step_with, state, actions, options)
 
+    @hands_on
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:

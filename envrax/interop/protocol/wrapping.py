@@ -12,26 +12,7 @@ from envrax.interop.peer.types import NO_LIMIT, PeerConfig
 from envrax.interop.protocol.protocol_env import ProtocolEnv
 from envrax.interop.protocol.reader import Choices, Reading, name_of
 from envrax.interop.protocol.reading import read
-
-ADAPTERS = {
-    "brax": "brax",
-    "craftax": "craftax",
-    "factoriax": "factoriax",
-    "gymnasium": "gymnasium",
-    "gymnax": "gymnax",
-    "jaxmarl": "jaxmarl",
-    "jaxtari": "jaxtari",
-    "jumanji": "jumanji",
-    "kinetix": "kinetix",
-    "mujoco_playground": "playground",
-    "navix": "navix",
-    "octax": "octax",
-    "pgx": "pgx",
-    "popgym_arcade": "popgym_arcade",
-    "stoa": "stoa",
-    "xminigrid": "xminigrid",
-}
-"""The modules of libraries, and those of their adapters."""
+from envrax.libraries import adapter_for
 
 
 def wrap(
@@ -158,14 +139,11 @@ def library_of(env: Any) -> str | None:
     None for an object with classes of two libraries, such as a game of jumanji in the form of
     gymnax: its functions say what it is.
     """
-    classes = [cls for cls in type(env).__mro__ if _root(cls) in ADAPTERS]
+    modules = {cls: cls.__module__.partition(".")[0] for cls in type(env).__mro__}
+    classes = [cls for cls, module in modules.items() if adapter_for(module)]
     if not classes or not all(issubclass(classes[0], cls) for cls in classes):
         return None
-    return ADAPTERS[_root(classes[0])]
-
-
-def _root(cls: type) -> str:
-    return cls.__module__.partition(".")[0]
+    return adapter_for(modules[classes[0]])
 
 
 def _options(**choices: Any) -> dict[str, Any]:

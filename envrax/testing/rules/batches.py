@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.batched_env import BatchedEnv, StepOptions, overrides, step_with
+from envrax.batched_env import BatchedEnv, StepOptions, step_with
+from envrax.env import adds
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import UNCOMPILED_STEPS, by_name
@@ -127,7 +128,7 @@ end."""
 def _rolled_out(probe: BatchedProbe) -> BatchedProbe:
     """A probe of the batch as `rollout` steps it, with `final_obs`."""
     # A `VecEnv` adds the option by itself. A wrapper may forget what the option adds.
-    if probe.single is not None or overrides(probe.batch, "step", "_step_with"):
+    if probe.single is not None or adds(probe.batch.step):
         return probe
     rolled_out: Any = copy.copy(probe.batch)
     rolled_out._options = probe.options._replace(final_obs=True)

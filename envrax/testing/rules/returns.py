@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.tuples import RETURNS
-from envrax.env import carries_over, keeps_observe
+from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.pytrees import (
     describe,
@@ -113,11 +113,8 @@ weak types after a step as at reset."""
 
 def observe_agrees(probe: Probe) -> Faults:
     """`observe(new_state)`, if it is not None, equals the observation that `reset` or `step` \
-returns, bit for bit where both are compiled together. Not checked where a subclass overrides \
-these and not `observe`, which wrappers then do not use."""
+returns, bit for bit where both are compiled together."""
     env = probe.env
-    if not keeps_observe(env):
-        return
 
     def both(method: Any) -> Any:
         def call(*args: Any) -> Any:

@@ -18,12 +18,12 @@ from envrax._jax.compiled import Compiled
 from envrax._jax.copies import copy_numpy
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, overrides, step_with
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, adds, hands_on
 from envrax.spaces import Space
-from envrax.wrappers.base import refuse_mask
-from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
+from envrax.wrappers.deferred import WrapperMeta
+from envrax.wrappers.hooks import Hooks
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 
@@ -48,10 +48,12 @@ class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self.env.name
 
     @property
+    @hands_on
     def single_observation_space(self) -> ObsSpaceT:
         return self.env.single_observation_space
 
     @property
+    @hands_on
     def single_action_space(self) -> ActSpaceT:
         return self.env.single_action_space
 
@@ -67,14 +69,14 @@ class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     @property
     def can_render(self) -> bool:
         """Whether the wrapped batch can render its slots, as far as is known."""
-        overrides_render = type(self.env).render_slot is not BatchedEnv.render_slot
-        return bool(getattr(self.env, "can_render", overrides_render))
+        return bool(getattr(self.env, "can_render", adds(self.env.render_slot)))
 
     def close(self) -> None:
         self.env.close()
 
 
 class BatchedWrapper(
+    Hooks,
     ForwardingBatch[ObsSpaceT, ActSpaceT],
     CompiledBatch[ObsSpaceT, ActSpaceT],
     metaclass=WrapperMeta,
@@ -129,22 +131,7 @@ class BatchedWrapper(
         self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
 
-    def action(self, actions: Any) -> Any:
-        """Hook: the actions for the wrapped batch."""
-        return actions
-
-    def observation(self, obs: Any) -> Any:
-        """Hook: the observations returned to the caller, also as `final_obs`."""
-        return obs
-
-    def reward(self, rewards: jax.Array) -> jax.Array:
-        """Hook: the rewards returned to the caller."""
-        return rewards
-
-    def info(self, infos: Info) -> Info:
-        """Hook: the infos returned to the caller, a new dict. Do not change the argument."""
-        return infos
-
+    @hands_on
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         """
         The first values of the wrapper's own state fields.
@@ -163,6 +150,7 @@ class BatchedWrapper(
         """
         return obs, {}
 
+    @hands_on
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
@@ -187,6 +175,7 @@ class BatchedWrapper(
         """
         return obs, state, rewards, dones, infos
 
+    @hands_on
     def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
         """
         Change what `reset_where` returns, and the wrapper's own state fields.
@@ -213,7 +202,7 @@ class BatchedWrapper(
         NotImplementedError
             If the class overrides `on_reset` or `on_step`, but not this method.
         """
-        if self._overrides("on_reset") or self._overrides("on_step"):
+        if adds(self.on_reset, self.on_step):
             who = type(self).__name__
             raise NotImplementedError(
                 f"{who}.reset_where: expected a wrapper that says what a reset of some slots "
@@ -239,8 +228,8 @@ class BatchedWrapper(
         return first, self._place_state(state, "") if self.env.traceable else state, began
 
     def _begin_inside(self, mask: Any, state: Any, rngs: Any, starts: Any = None) -> Any:
-        if not overrides(self.env, "reset_where", "_begin_slots"):
-            return cast(Any, self.env)._begin_slots(mask, state, rngs, starts)
+        if not adds(self.env.reset_where):
+            return self.env._begin_slots(mask, state, rngs, starts)
         types = output_types(self.env.observation_space.sample)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
         given: Any = {} if starts is None else {"starts": starts}
@@ -252,12 +241,12 @@ class BatchedWrapper(
 
     @property
     def observation_space(self) -> Space:
-        changed = self._overrides("single_observation_space")
+        changed = adds(type(self).single_observation_space)
         return super().observation_space if changed else self.env.observation_space
 
     @property
     def action_space(self) -> Space:
-        changed = self._overrides("single_action_space")
+        changed = adds(type(self).single_action_space)
         return super().action_space if changed else self.env.action_space
 
     @property
@@ -272,11 +261,9 @@ class BatchedWrapper(
 
     @property
     def copied_env(self) -> AnyEnv | None:
-        methods = "reset", "step", "reset_where"
-        own_fields = self._overrides("on_reset") or self._overrides("on_step")
-        if any(map(self._overrides, methods)):
+        if adds(self.reset, self.step, self.reset_where):
             return None
-        if own_fields and not self._overrides("on_reset_where"):
+        if adds(self.on_reset, self.on_step) and not adds(self.on_reset_where):
             return None
         return self.env.copied_env if isinstance(self.env, CompiledBatch) else None
 
@@ -284,6 +271,7 @@ class BatchedWrapper(
         self._require_own(state, "step")
         return super()._step_with(state, actions, options)
 
+    @hands_on
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
@@ -342,7 +330,7 @@ class BatchedWrapper(
         return obs, self.state_class(env_state=inner, **fields)
 
     def _step_on_host(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        actions = self._compiled_action(actions) if self._overrides("action") else actions
+        actions = self._compiled_action(actions) if adds(self.action) else actions
         obs, inner, *rest = step_with(self.env, state.env_state, actions, options)
         obs, *rest = copy_numpy((obs, *rest))
         obs, state, *rest = self._compiled_after_step(state.replace(env_state=None), obs, *rest)
@@ -355,7 +343,7 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        if self._overrides("action") and not self._overrides("action_mask"):
+        if adds(self.action) and not adds(self.action_mask):
             infos = {name: x for name, x in infos.items() if name != "final_mask"}
         obs = self.observation(obs)
         rewards = self.reward(rewards)
@@ -363,20 +351,8 @@ class BatchedWrapper(
         returned = self.on_step(obs, state, rewards, dones, infos)
         return require_tuple(type(self).__name__, "on_step", returned)
 
-    def action_mask(self, state: Any) -> Any:
-        """
-        The masks of legal actions; by default those of the wrapped batch.
-
-        Raises
-        ------
-        NotImplementedError
-            If the class overrides `action` but not this method, and the wrapped batch has masks.
-        """
-        mask = self.env.action_mask(state.env_state)
-        if self._overrides("action"):
-            reason = "it is for actions after the hook `action`, not before"
-            refuse_mask(self, mask, reason, "Override `action_mask`")
-        return mask
+    def _inner(self, state: Any) -> Any:
+        return state.env_state
 
     def active(self, state: Any) -> dict[str, jax.Array]:
         return self.env.active(state.env_state)
@@ -391,10 +367,3 @@ class BatchedWrapper(
         if self.compilation is None:
             self.env.compile(cache_dir)
         super().compile(cache_dir)
-
-    def _overrides(self, member: str) -> bool:
-        return getattr(type(self), member) is not getattr(BatchedWrapper, member)
-
-    def __repr__(self) -> str:
-        shown = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
-        return call_repr(type(self).__name__, shown, repr(self.env))

@@ -1,49 +1,35 @@
-"""
-What is known of each id: spaces, returns, speed, checks, ports.
+"""The card of each id: spaces, returns, speed, checks, ports."""
 
-`evidence.json` is made of the files in `benchmarks` by `python -m benchmarks pages`. It is read
-only when a card is asked for.
-"""
-
-import json
-from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from envrax.libraries import known
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 COLUMNS = 12  # of a curve in a terminal
 SIZES = "64", "1,024"  # slots
 
 
-@cache
-def evidence() -> dict[str, dict[str, Any]]:
-    """All that is known, by id."""
-    path = Path(__file__).with_name("evidence.json")
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def card(id: str) -> list[tuple[str, str]]:
     """The lines of a card, each with its label; none if nothing is known of the id."""
-    row = evidence().get(id)
+    row = known().get(id)
     return [*_lines(row)] if row else []
 
 
 def ids(library: str = "") -> list[str]:
     """The ids of a library, or of all, of which something is known."""
-    return [
-        id for id in evidence() if "/" in id and id.startswith(f"{library}/" if library else "")
-    ]
+    return [id for id in known() if "/" in id and id.startswith(f"{library}/" if library else "")]
 
 
 def about(library: str) -> list[tuple[str, str]]:
     """The licence of a library, how to cite it, and how it was measured, each with a label."""
-    return [*evidence().get(library, {}).items()]
+    return [*known().get(library, {}).items()]
 
 
 def curve(id: str) -> list[tuple[float, float]]:
     """The returns while training: pairs of environment steps and a return."""
-    return [(steps, value) for steps, value in evidence().get(id, {}).get("curve", [])]
+    return [(steps, value) for steps, value in known().get(id, {}).get("curve", [])]
 
 
 def bars(returns: Sequence[float]) -> str:
@@ -63,6 +49,18 @@ def short(x: float) -> str:
         if x >= 10_000 and x >= size:
             return f"{x / size:.3g} {unit}"
     return f"{x:,.10g}"
+
+
+def rows(facts: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """One row for each fact; what does not fit into 80 columns goes on below."""
+    for label, value in facts:
+        yield textwrap.fill(
+            f"{label:<12}  {value}",
+            80,
+            subsequent_indent=" " * 14,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:

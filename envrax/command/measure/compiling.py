@@ -37,7 +37,7 @@ _COUNTS = {
 _CODE = """
 import sys, time
 begin = time.perf_counter()
-from envrax.command.compiling import print_compilation
+from envrax.command.measure.compiling import print_compilation
 print_compilation(begin, *sys.argv[1:])
 """
 

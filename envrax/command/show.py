@@ -1,61 +1,30 @@
-"""The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
+"""Spaces, config and card of an id: returns, speed, checks; or what is read of an object."""
 
-import textwrap
-from collections.abc import Iterable, Iterator
-from importlib import metadata
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from envrax._checks.packages import how_to_install
 from envrax.batched_env import BatchedEnv
-from envrax.command.evidence import about, card
 from envrax.env import JaxEnv
-from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
+from envrax.libraries import missing_libraries
+from envrax.libraries.cards import about, card, rows
 from envrax.make import make
-from envrax.registry import available_suites, get_spec, installed_suites, registered_names
-from envrax.suite import load_suite
-from envrax.testing.find import find_object, is_object, with_keywords
-
-NO_SPRITES = "sprites missing: `python -m jaxtari.install_sprites`"
+from envrax.registry import get_spec
+from envrax.testing.find import NAMES, find_object, is_object, with_keywords
 
 
-def list_suites(prefix: str | None) -> Iterator[str]:
-    """One line for each suite, without importing any; or for each id of one suite."""
-    if prefix is not None:
-        yield from load_suite(prefix)
-        return
-    points = installed_suites()
-    missing, bare = missing_libraries(), without_sprites()
-    for name in available_suites():
-        point = points.get(name)
-        status = "registered"
-        if point:
-            module = point.value or "an entry point without a module"
-            status = f"{module}, from {distribution_of(point)}"
-        if name in missing:
-            status = f"not installed: {how_to_install(name)}"
-        elif name in bare:
-            status += f", {NO_SPRITES}"
-        yield f"{name:<12}  {status}"
-    yield from (name for name in registered_names() if "/" not in name)
+def arguments(add: Callable[..., Any]) -> None:
+    add("id", help=NAMES)
 
 
-def find_ids(word: str) -> Iterator[str]:
-    """One line for each id that contains a word or is similar, and how to install its suite."""
-    missing, bare = missing_libraries(), without_sprites()
-    ids = find(word)
-    for name in ids:
-        prefix = name.partition("/")[0]
-        status = how_to_install(prefix) if prefix in missing else "installed"
-        if prefix in bare:
-            status += f", {NO_SPRITES}"
-        yield f"{name:<40}  {status}"
-    if not ids:
-        yield "none: `python -m envrax list` shows the suites"
+def run(given: Any) -> int:
+    print(*_shown(given.id), sep="\n")
+    return 0
 
 
-def show_env(name: str) -> Iterator[str]:
+def _shown(name: str) -> Iterator[str]:
     """
     Class, spaces, config and origin of an environment, then the card of its id, line by line.
 
@@ -108,18 +77,6 @@ def _recognised(name: str) -> Reading:
     return Reading(env, facts)
 
 
-def rows(facts: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """One row for each fact; what does not fit into 80 columns goes on below."""
-    for label, value in facts:
-        yield textwrap.fill(
-            f"{label:<12}  {value}",
-            80,
-            subsequent_indent=" " * 14,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-
-
 def _library_faults(base: Any) -> dict[str, str]:
     """Faults of the wrapped library, as its adapter declares them."""
     faults = {"waived": getattr(base, "waivers", {}), "mended": getattr(base, "mended_bounds", {})}
@@ -128,8 +85,3 @@ def _library_faults(base: Any) -> dict[str, str]:
         for label, found in faults.items()
         if found
     }
-
-
-def distribution_of(point: metadata.EntryPoint) -> str:
-    """The package that has an entry point, with its version."""
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"

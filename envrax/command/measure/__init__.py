@@ -1,0 +1,1 @@
+"""What steps, memory and first calls cost."""
