@@ -115,7 +115,8 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
             )
         self.env = env
         n = env.num_envs // self.n_shards
-        self._of_device = VecEnv(env.env, n, autoreset=env._autoreset, jit_compile=False)
+        how: Any = dict(autoreset=cast(Any, env)._autoreset, jit_compile=False)
+        self._of_device: Any = VecEnv(env.env, n, **how)
         self._options = self.env._options
         self._action_space = env.action_space
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))

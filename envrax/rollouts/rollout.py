@@ -322,7 +322,7 @@ def play_step(
     env: AnyEnv | AnyBatch,
     policy: AnyPolicy,
     position: Rollout,
-    _: None = None,  # `jax.lax.scan` passes it
+    _: Any = None,  # `jax.lax.scan` passes it
     *,
     collect: Any = None,
 ) -> tuple[Rollout, Any]:
@@ -337,8 +337,12 @@ def play_step(
     else:
         obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
         require_final_obs(type(env).__name__, info)
-        find_end = episode_end if env.traceable else _compiled_end
-        done, terminated, truncated = find_end(env, (env.n_slots,), done, reasons_in(info))
+        shape = (env.n_slots,)
+        if env.traceable:
+            done, terminated, truncated = episode_end(env, shape, done, info)
+        else:
+            ends = _compiled_end(env.name, shape, done, reasons_in(info))
+            done, terminated, truncated = ends
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
