@@ -7,6 +7,7 @@ from envrax import spaces, wrappers
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
+from envrax.episodic_env import EpisodicEnv
 from envrax.error import MissingPackageError
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
@@ -54,6 +55,7 @@ __all__ = [
     "EnvState",
     "EnvSuite",
     "Episode",
+    "EpisodicEnv",
     "Evaluation",
     "GridEvaluation",
     "JaxEnv",

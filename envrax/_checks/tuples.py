@@ -6,6 +6,7 @@ RETURNS = {
     "reset": "obs, state",
     "sample": "obs, state",
     "reset_after": "obs, state",
+    "advance": "state, reward, terminated",
     "step": "obs, state, reward, done, info",
     "on_reset": "obs, fields",
     "on_reset_where": "obs, state",

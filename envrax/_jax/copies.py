@@ -1,7 +1,6 @@
 """Copies of NumPy arrays: a program may read an argument after the call has returned."""
 
 import dataclasses
-from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -48,16 +47,20 @@ class StateCopies:
 
     def _remember(self, state: Any) -> None:
         """The types of all fields, none if one may hold an array of NumPy."""
-        fields = dict(_fields_within(state))
+        fields = _fields_within(state)
         known = [isinstance(x, jax.Array) or dataclasses.is_dataclass(x) for x in fields.values()]
-        is_quick = len(fields) > 1 and all(known)
-        self._types = frozenset(map(type, fields.values())) if is_quick else frozenset()
-        self._fields = attrgetter(*fields) if is_quick else None
+        self._types = frozenset()
+        if len(fields) > 1 and all(known):
+            self._types = frozenset(map(type, fields.values()))
+            self._fields = attrgetter(*fields)
 
 
-def _fields_within(x: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of a dataclass, and of those within it, by their dotted names."""
+def _fields_within(x: Any, path: str = "") -> dict[str, Any]:
+    """The fields of a state, and of the states within it, by their dotted names."""
+    fields: dict[str, Any] = {}
     if dataclasses.is_dataclass(x) and hasattr(x, "__dict__"):
         for name, value in vars(x).items():
-            yield path + name, value
-            yield from _fields_within(value, f"{path}{name}.")
+            fields[path + name] = value
+            if not isinstance(value, jax.Array):
+                fields |= _fields_within(value, f"{path}{name}.")
+    return fields

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.classic._draw import AMBER, BLUE, INK, SLATE, TEAL, Canvas
-from envrax.classic._episode import EpisodicEnv
 from envrax.env import EnvConfig, EnvState
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Discrete
 
 _MAX_SPEED_1, _MAX_SPEED_2 = 4 * math.pi, 9 * math.pi

@@ -1,5 +1,5 @@
 # pyright: reportUnknownVariableType=false
-"""Ball: an environment that extends `JaxEnv` directly. Read this one first."""
+"""Ball: push a ball to a target. Read this one first."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.classic._draw import CORAL, MIST, TEAL, Canvas
-from envrax.env import EnvConfig, EnvState, JaxEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Discrete
 
 
@@ -30,7 +31,7 @@ class BallConfig(EnvConfig):
     radius: float = 0.1
 
 
-class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
+class BallEnv(EpisodicEnv[Box, Discrete, BallState, BallConfig]):
     """Push a ball left (0), right (1), down (2) or up (3) to a target; distance is the cost."""
 
     @property
@@ -41,29 +42,19 @@ class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
     def action_space(self) -> Discrete:
         return Discrete(4)
 
-    def reset(self, rng: jax.Array) -> tuple[jax.Array, BallState]:
-        rng, key = jax.random.split(rng)
-        obs = jax.random.uniform(key, (4,), jnp.float32)
-        state = BallState(
-            rng=rng, step=jnp.int32(0), done=jnp.bool_(False), ball=obs[:2], target=obs[2:]
-        )
-        return obs, state
+    def begin(self, key: jax.Array, **episode: jax.Array) -> BallState:
+        points = jax.random.uniform(key, (4,), jnp.float32)
+        return BallState(ball=points[:2], target=points[2:], **episode)
 
-    def step(
-        self, state: BallState, action: Any
-    ) -> tuple[jax.Array, BallState, jax.Array, jax.Array, dict[str, jax.Array]]:
+    def observe(self, state: BallState) -> jax.Array:
+        return jnp.concatenate([state.ball, state.target])
+
+    def advance(self, state: BallState, action: Any) -> tuple[BallState, jax.Array, jax.Array]:
         along = jnp.stack([action < 2, action >= 2])
         push = jnp.where(action % 2 == 0, -self.config.push, self.config.push)
         ball = jnp.clip(state.ball + jnp.where(along, push, 0.0), 0.0, 1.0)
         distance: jax.Array = jnp.linalg.norm(ball - state.target)
-
-        step = state.step + 1
-        terminated = distance < self.config.radius
-        truncated = step >= self.config.max_steps
-        done = terminated | truncated
-        new_state = state.replace(ball=ball, step=step, done=done)
-        obs = jnp.concatenate([ball, state.target])
-        return obs, new_state, -distance, done, {"terminated": terminated, "truncated": truncated}
+        return state.replace(ball=ball), -distance, distance < self.config.radius
 
     def render(self, state: BallState) -> np.ndarray:
         ball, target = np.asarray(state.ball).tolist(), np.asarray(state.target).tolist()

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.classic._draw import BLUE, CORAL, INK, MIST, SLATE, Canvas
-from envrax.classic._episode import EpisodicEnv
 from envrax.env import EnvConfig, EnvState
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Discrete
 
 _MIN_POSITION, _MAX_POSITION = -1.2, 0.6

@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.agent_values import by_agent
 from envrax.env import AnyEnv
-from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import nested, unbounded
+from envrax.interop.peer.turns import TurnEnv
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
-from envrax.spaces import Dict, Discrete, Space
+from envrax.spaces import Discrete, Space
 from envrax.spaces.conform import conform
 
 pgx = require("pgx", "2.5")
@@ -61,7 +60,7 @@ def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     return jnp.argmax(rank > (product >> 16).astype(jnp.int32))
 
 
-class PgxEnv(PeerEnv):
+class PgxEnv(TurnEnv):
     """
     A game of pgx. `options` are keywords of its class, and `player` and `opponent`.
 
@@ -131,10 +130,8 @@ class PgxEnv(PeerEnv):
                 "world against a policy."
             )
         types = self._reset_types(jax.random.key(0))
-        action_space = Discrete(types.inner.legal_action_mask.shape[0])
-        if self.agents:
-            action_space = Dict(by_agent(self, action_space))
-        return nested(unbounded, types.obs), action_space
+        n_actions = types.inner.legal_action_mask.shape[0]
+        return nested(unbounded, types.obs), Discrete(n_actions)
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         if self.player is None:
@@ -145,13 +142,8 @@ class PgxEnv(PeerEnv):
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         if self.player is None:
-            if self.agents:
-                action = jnp.stack([action[x] for x in self.agents])[inner.current_player]
             inner = self._game.step(inner, action, rng)
-            rewards: Any = inner.rewards
-            if self.agents:
-                rewards = {x: rewards[i] for i, x in enumerate(self.agents)}
-            return PeerStep(*self._observe(inner), rewards, inner.terminated, inner.truncated)
+            return PeerStep(*self._observe(inner), inner.rewards, inner.terminated, inner.truncated)
         key, opponents_key = jax.random.split(rng)
         pending_rewards = inner.rewards
         inner = self._game.step(inner, action, key)
@@ -167,12 +159,11 @@ class PgxEnv(PeerEnv):
             {"rewards": rewards},
         )
 
-    def active(self, state: PeerState) -> dict[str, jax.Array]:
-        return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
+    def current_player(self, inner: Any) -> jax.Array | None:
+        return inner.current_player if self.agents else None
 
     def action_mask(self, state: PeerState) -> Any:
-        mask = state.inner.legal_action_mask
-        return {x: mask | ~acts for x, acts in self.active(state).items()} or mask
+        return self._masks(state.inner.legal_action_mask, state.inner)
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

@@ -13,6 +13,8 @@ class MultiAgentEnv(JaxEnv[Dict, Dict, StateT, ConfigT]):
     """
     A world of several agents: a `JaxEnv` of which obs, actions and rewards are dicts by agent.
 
+    An `EpisodicEnv` becomes a world by this second base: its `advance` returns a dict of rewards.
+
     Both spaces are a `Dict` with the space of each agent; agents may be alike or not. All agents
     act in every step, unless `active` says otherwise: it covers death, return and turns. The action
     of an inactive agent is ignored, and its reward still counts. `action_mask` is a dict by agent.

@@ -9,6 +9,7 @@ import numpy as np
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, Info, JaxEnv
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 
@@ -33,7 +34,7 @@ class FakeState(EnvState):
     number: jax.Array
 
 
-class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
+class CountingEnv(EpisodicEnv[Box, Discrete, FakeState, FakeConfig]):
     """
     Observations of integers, so that results are equal bit for bit on every device.
 
@@ -49,30 +50,14 @@ class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
     def action_space(self) -> Discrete:
         return Discrete(3)
 
-    def reset(self, rng: jax.Array) -> tuple[Any, FakeState]:
-        rng, key = jax.random.split(rng)
-        number = jax.random.randint(key, (), 0, 100, jnp.int32)
-        state = FakeState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), number=number)
-        return self.observe(state), state
+    def begin(self, key: jax.Array, **episode: jax.Array) -> FakeState:
+        return FakeState(number=jax.random.randint(key, (), 0, 100, jnp.int32), **episode)
 
-    def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
-        step = state.step + 1
-        done = step >= self.config.max_steps
-        state = state.replace(step=step, done=done, **self.move(state, action))
-        info = {"terminated": jnp.bool_(False), "truncated": done}
-        return self.observe(state), state, self.gain(action), done, info
+    def advance(self, state: FakeState, action: Any) -> tuple[FakeState, Any, Any]:
+        return state, jnp.asarray(action).astype(jnp.float32), jnp.bool_(False)
 
     def observe(self, state: FakeState) -> Any:
-        """The observation of a state."""
         return jnp.stack([state.number, state.step])
-
-    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
-        """The fields of the state that an action changes."""
-        return {}
-
-    def gain(self, action: Any) -> jax.Array:
-        """The reward for an action."""
-        return jnp.asarray(action).astype(jnp.float32)
 
     def render(self, state: FakeState) -> np.ndarray:
         return np.full((16, 16, 3), np.asarray(state.number), np.uint8)
@@ -94,9 +79,9 @@ class ImageEnv(CountingEnv):
         bar = jnp.where(lit[:, None], jnp.asarray([255, 128, 1], jnp.uint8), jnp.uint8(0))
         return jnp.broadcast_to(bar, (12, 10, 3))
 
-    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
+    def advance(self, state: FakeState, action: Any) -> tuple[FakeState, Any, Any]:
         number = state.number + jnp.asarray(action, jnp.int32) - 1
-        return {"number": jnp.clip(number, 0, 99)}
+        return super().advance(state.replace(number=jnp.clip(number, 0, 99)), action)
 
     def render(self, state: FakeState) -> np.ndarray:
         return np.asarray(self.observe(state))
@@ -113,15 +98,11 @@ class MaskedEnv(CountingEnv):
     def action_mask(self, state: FakeState) -> jax.Array:
         return jnp.arange(3, dtype=jnp.int32) != state.number % 3
 
-    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
-        return {"number": jnp.asarray(action, jnp.int32)}
-
-    def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
+    def advance(self, state: FakeState, action: Any) -> tuple[FakeState, Any, Any]:
         illegal = ~self.action_mask(state)[action]
-        obs, state, reward, truncated, info = super().step(state, action)
-        done = illegal | truncated
+        state, reward, _ = super().advance(state, action)
         reward = jnp.where(illegal, jnp.float32(-1), reward)
-        return obs, state.replace(done=done), reward, done, {**info, "terminated": illegal}
+        return state.replace(number=jnp.asarray(action, jnp.int32)), reward, illegal
 
 
 class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):

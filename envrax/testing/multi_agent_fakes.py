@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import EnvConfig, EnvState, Info
+from envrax.episodic_env import EpisodicEnv
 from envrax.multi_agent.world import MultiAgentEnv
 from envrax.spaces import Box, Dict, Discrete
 
@@ -42,7 +43,7 @@ class NimState(EnvState):
     turn: jax.Array
 
 
-class NimWorld(MultiAgentEnv[NimState, NimConfig]):
+class NimWorld(EpisodicEnv[Dict, Dict, NimState, NimConfig], MultiAgentEnv[NimState, NimConfig]):
     """
     Nim: two agents in turn take one to three stones from a heap.
 
@@ -72,30 +73,20 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
     def action_space(self) -> Dict:
         return Dict(dict.fromkeys(self.agents, Discrete(3)))
 
-    def reset(self, rng: jax.Array) -> tuple[dict[str, Any], NimState]:
-        rng, key = jax.random.split(rng)
-        left = jnp.int32(self.config.stones)
+    def begin(self, key: jax.Array, **episode: jax.Array) -> NimState:
         turn = jax.random.randint(key, (), 0, 2, jnp.int32)
-        done = jnp.bool_(False)
-        step = jnp.int32(0)
-        state = NimState(rng=rng, step=step, done=done, left=left, turn=turn)
-        return self._observe(left), state
+        return NimState(left=jnp.int32(self.config.stones), turn=turn, **episode)
 
-    def step(
+    def advance(
         self, state: NimState, action: dict[str, Any]
-    ) -> tuple[dict[str, Any], NimState, dict[str, jax.Array], jax.Array, Info]:
+    ) -> tuple[NimState, dict[str, jax.Array], jax.Array]:
         chosen = jnp.stack([jnp.asarray(action[agent]) for agent in self.agents])[state.turn]
         left = jnp.maximum(state.left - 1 - chosen, 0)
-        step = state.step + 1
         terminated = left == 0
-        truncated = step >= self.config.max_steps
         alice_reward = jnp.where(state.turn == 0, jnp.float32(1), jnp.float32(-1))
         alice_reward = jnp.where(terminated, alice_reward, jnp.float32(0))
-        done = terminated | truncated
         reward = {"alice": alice_reward, "bob": -alice_reward}
-        new_state = state.replace(step=step, done=done, left=left, turn=1 - state.turn)
-        info = {"terminated": terminated, "truncated": truncated}
-        return self._observe(left), new_state, reward, done, info
+        return state.replace(left=left, turn=1 - state.turn), reward, terminated
 
     def active(self, state: NimState) -> dict[str, jax.Array]:
         return {agent: state.turn == i for i, agent in enumerate(self.agents)}
@@ -104,8 +95,8 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         legal = jnp.arange(3, dtype=jnp.int32) < jnp.maximum(state.left, 1)
         return dict.fromkeys(self.agents, legal)
 
-    def _observe(self, left: jax.Array) -> dict[str, Any]:
-        return dict.fromkeys(self.agents, left[None])
+    def observe(self, state: NimState) -> dict[str, Any]:
+        return dict.fromkeys(self.agents, state.left[None])
 
 
 @chex.dataclass
@@ -125,7 +116,9 @@ class ChaseState(EnvState):
     caught: dict[str, jax.Array]
 
 
-class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
+class ChaseWorld(
+    EpisodicEnv[Dict, Dict, ChaseState, EnvConfig], MultiAgentEnv[ChaseState, EnvConfig]
+):
     """
     A hunter and two runners on a line of ten places: agents with different spaces and ends.
 
@@ -148,18 +141,16 @@ class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
     def action_space(self) -> Dict:
         return Dict(runner_1=Discrete(3), runner_2=Discrete(3), hunter=Box(-2.0, 2.0, ()))
 
-    def reset(self, rng: jax.Array) -> tuple[dict[str, Any], ChaseState]:
-        rng, key = jax.random.split(rng)
+    def begin(self, key: jax.Array, **episode: jax.Array) -> ChaseState:
         drawn = jax.random.randint(key, (2,), 0, 9, jnp.int32)
         place = {"runner_1": drawn[0], "runner_2": drawn[1], "hunter": jnp.int32(9)}
         false = jnp.bool_(False)
         caught = {"runner_1": false, "runner_2": false}
-        state = ChaseState(rng=rng, step=jnp.int32(0), done=false, place=place, caught=caught)
-        return self._observe(place), state
+        return ChaseState(place=place, caught=caught, **episode)
 
-    def step(
+    def advance(
         self, state: ChaseState, action: dict[str, Any]
-    ) -> tuple[dict[str, Any], ChaseState, dict[str, jax.Array], jax.Array, Info]:
+    ) -> tuple[ChaseState, dict[str, jax.Array], jax.Array]:
         moves = {agent: jnp.asarray(action[agent]) - 1 for agent in state.caught}
         moves |= {"hunter": jnp.round(jnp.asarray(action["hunter"])).astype(jnp.int32)}
         active = self.active(state)
@@ -173,21 +164,23 @@ class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
         caught = {agent: state.caught[agent] | caught_now[agent] for agent in caught_now}
         reward = {agent: -x.astype(jnp.float32) for agent, x in caught_now.items()}
         reward["hunter"] = -reward["runner_1"] - reward["runner_2"]
-        step = state.step + 1
-        terminated = caught["runner_1"] & caught["runner_2"]
-        truncated = step >= self.config.max_steps
-        done = terminated | truncated
-        new_state = state.replace(step=step, done=done, place=place, caught=caught)
+        return state.replace(place=place, caught=caught), reward, _all_caught(caught)
+
+    def info(self, state: ChaseState) -> Info:
         false = dict.fromkeys(self.agents, jnp.bool_(False))
-        agents = {"terminated": {**caught, "hunter": terminated}, "truncated": false}
-        info = {"terminated": terminated, "truncated": truncated, "agents": agents}
-        return self._observe(place), new_state, reward, done, info
+        terminated = {**state.caught, "hunter": _all_caught(state.caught)}
+        return {"agents": {"terminated": terminated, "truncated": false}}
 
     def active(self, state: ChaseState) -> dict[str, jax.Array]:
         active = {agent: ~caught for agent, caught in state.caught.items()}
         return {**active, "hunter": jnp.bool_(True)}
 
-    def _observe(self, place: dict[str, jax.Array]) -> dict[str, Any]:
+    def observe(self, state: ChaseState) -> dict[str, Any]:
+        place = state.place
         offsets = {agent: (place["hunter"] - x)[None] for agent, x in place.items()}
         distance = {agent: x.astype(jnp.float32) / 9 for agent, x in offsets.items()}
         return {**distance, "hunter": jnp.stack([place[agent] for agent in self.agents])}
+
+
+def _all_caught(caught: dict[str, jax.Array]) -> jax.Array:
+    return caught["runner_1"] & caught["runner_2"]

@@ -33,9 +33,9 @@ class TableConfig(FakeConfig):
 class Table(CountingEnv):
     """Its reward is the first number of a table."""
 
-    def gain(self, action: Any) -> jax.Array:
+    def advance(self, state: Any, action: Any) -> Any:
         config: Any = self.config
-        return jnp.float32(first_array(config.table)[0])
+        return state, jnp.float32(first_array(config.table)[0]), False
 
 
 STACKS: dict[str, Any] = {

@@ -119,8 +119,8 @@ def test_spaces_are_those_of_the_params() -> None:
 
 def test_a_reward_is_one_number_float32_as_in_a_reset() -> None:
     class Ints(CountingEnv):
-        def gain(self, action: Any) -> Any:
-            return jnp.asarray(action)
+        def advance(self, state: Any, action: Any) -> Any:
+            return state, jnp.asarray(action), False
 
     bridge = to_stoa(Ints())
     state, first = bridge.reset(jax.random.key(0))

@@ -104,8 +104,8 @@ class Masked(CountingEnv):
     def action_space(self) -> Any:
         return self.space
 
-    def gain(self, action: Any) -> jax.Array:
-        return jnp.float32(0)
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, jnp.float32(0), False
 
     def action_mask(self, state: FakeState) -> Any:
         key = jax.random.fold_in(state.rng, state.step)

@@ -34,11 +34,11 @@ class DrawnEnv(CountingEnv):
         return jax.random.uniform(jax.random.fold_in(state.rng, state.step), (4,), jnp.float32)
 
     def step(self, state: FakeState, action: Any) -> tuple[Any, ...]:
-        obs, state, _, truncated, _ = super().step(state, action)
+        obs, state, gain, truncated, _ = super().step(state, action)
         terminated = obs[0] < 0.05
         state = state.replace(done=terminated | truncated)
         info = {"terminated": terminated, "truncated": truncated}
-        return obs, state, self.gain(action) + obs[1], state.done, info
+        return obs, state, gain + obs[1], state.done, info
 
 
 ENV = DrawnEnv(FakeConfig(max_steps=12))

@@ -76,7 +76,7 @@ class Told(CountingEnv):
 
     def __init__(self, info: Any = None, key: str = "", reward: Any = None) -> None:
         super().__init__()
-        self.info, self.key, self.reward_type = info or {}, key, reward
+        self.more_info, self.key, self.reward_type = info or {}, key, reward
 
     @property
     def observation_space(self) -> Any:
@@ -93,7 +93,7 @@ class Told(CountingEnv):
     def step(self, state: Any, action: Any) -> tuple[Any, ...]:
         obs, state, reward, done, info = super().step(state, action)
         reward = reward if self.reward_type is None else reward.astype(self.reward_type)
-        return obs, state, reward, done, {**info, **self.info}
+        return obs, state, reward, done, {**info, **self.more_info}
 
 
 @pytest.mark.parametrize(

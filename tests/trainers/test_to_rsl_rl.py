@@ -46,8 +46,8 @@ class EndsEnv(CountingEnv):
     def observe(self, state: Any) -> Any:
         return super().observe(state).astype(jnp.float32)
 
-    def gain(self, action: Any) -> Any:
-        return action.sum()
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, action.sum(), False
 
     def step(self, state: Any, action: Any) -> tuple[Any, ...]:
         obs, state, reward, at_limit, _ = super().step(state, action)

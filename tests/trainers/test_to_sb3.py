@@ -147,11 +147,8 @@ class Buttons(CountingEnv):
 
     action_space: Any = MultiBinary(3)
 
-    def gain(self, action: Any) -> jax.Array:
-        return super().gain(action.sum())
-
-    def move(self, state: Any, action: Any) -> dict[str, Any]:
-        return super().move(state, action.sum())
+    def advance(self, state: Any, action: Any) -> Any:
+        return super().advance(state, action.sum())
 
 
 def test_ppo_learns_for_200_steps_with_binary_actions() -> None:

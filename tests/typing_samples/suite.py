@@ -9,20 +9,20 @@ import jax.numpy as jnp
 
 from envrax import (
     Box,
+    Dict,
     Discrete,
     EnvConfig,
     EnvSpec,
     EnvState,
     EnvSuite,
-    JaxEnv,
+    EpisodicEnv,
     evaluate,
     make_vec,
     register_suite,
     rollout,
     start,
 )
-
-Info = dict[str, Any]
+from envrax.multi_agent import MultiAgentEnv
 
 
 @chex.dataclass  # pyright: ignore[reportUnknownMemberType]
@@ -42,7 +42,7 @@ class WalkConfig(EnvConfig):
     )
 
 
-class Walk(JaxEnv[Box, Discrete, WalkState, WalkConfig]):
+class Walk(EpisodicEnv[Box, Discrete, WalkState, WalkConfig]):
     """Walk along a line to one of its ends."""
 
     @property
@@ -53,18 +53,47 @@ class Walk(JaxEnv[Box, Discrete, WalkState, WalkConfig]):
     def action_space(self) -> Discrete:
         return Discrete(2)
 
-    def reset(self, rng: jax.Array) -> tuple[jax.Array, WalkState]:
-        state = WalkState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), place=jnp.float32(0))
-        return state.place[None], state
+    def begin(self, key: jax.Array, **episode: jax.Array) -> WalkState:
+        return WalkState(place=jnp.float32(0), **episode)
 
-    def step(
-        self, state: WalkState, action: jax.Array
-    ) -> tuple[jax.Array, WalkState, jax.Array, jax.Array, Info]:
+    def advance(self, state: WalkState, action: Any) -> tuple[WalkState, jax.Array, jax.Array]:
         place = state.place + self.config.stride * (2.0 * action - 1.0)
-        done = (jnp.abs(place) >= 1) | (state.step + 1 >= self.config.max_steps)
         reward = jnp.where(place >= 1, self.config.rewards["right"], self.config.rewards["left"])
-        state = state.replace(place=place, step=state.step + 1, done=done)
-        return place[None], state, reward, done, {}
+        return state.replace(place=place), reward, jnp.abs(place) >= 1
+
+    def observe(self, state: WalkState) -> jax.Array:
+        return state.place[None]
+
+
+class Race(EpisodicEnv[Dict, Dict, WalkState, WalkConfig], MultiAgentEnv[WalkState, WalkConfig]):
+    """Two agents pull one walker."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "left", "right"
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(left=Box(-2.0, 2.0, (1,)), right=Box(-2.0, 2.0, (1,)))
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(left=Discrete(2), right=Discrete(2))
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> WalkState:
+        return WalkState(place=jnp.float32(0), **episode)
+
+    def advance(
+        self, state: WalkState, action: dict[str, Any]
+    ) -> tuple[WalkState, dict[str, jax.Array], bool]:
+        place = state.place + self.config.stride * (action["right"] - action["left"])
+        return state.replace(place=place), {"left": -place, "right": place}, False
+
+    def observe(self, state: WalkState) -> dict[str, jax.Array]:
+        return {"left": -state.place[None], "right": state.place[None]}
+
+    def info(self, state: WalkState) -> dict[str, Any]:
+        return {"place": state.place}
 
 
 register_suite(EnvSuite(prefix="walks", specs=[EnvSpec("Walk", Walk, WalkConfig(stride=0.25))]))

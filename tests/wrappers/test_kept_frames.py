@@ -43,11 +43,8 @@ class Drawn(ImageEnv):
         state = FakeState(rng=rng, step=zero, done=jnp.bool_(False), number=zero)
         return self.observe(state), state
 
-    def move(self, state: Any, action: Any) -> dict[str, Any]:
-        return {}
-
-    def gain(self, action: Any) -> jax.Array:
-        return jnp.float32(1)
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, jnp.float32(1), False
 
     def step(self, state: Any, action: Any) -> Any:
         *rest, info = super().step(state, action)

@@ -153,8 +153,9 @@ class SameReward(ImageEnv):
 
     value: Any = np.float32(1)
 
-    def gain(self, action: Any) -> jax.Array:
-        return jnp.asarray(self.value)
+    def advance(self, state: Any, action: Any) -> Any:
+        state, _, terminated = super().advance(state, action)
+        return state, jnp.asarray(self.value), terminated
 
 
 @pytest.mark.parametrize(

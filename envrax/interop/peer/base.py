@@ -33,6 +33,9 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     to the same types at reset and after a step, and no argument is edited. A step that draws
     nothing leaves `state.rng` unchanged. The time limit truncates.
 
+    It is no `EpisodicEnv`: a library returns observation, mask and info with the step and not from
+    a state, and may truncate by itself. Of that class it has the count of steps and `at_limit`.
+
     Parameters
     ----------
     config : PeerConfig

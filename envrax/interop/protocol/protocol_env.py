@@ -11,8 +11,8 @@ import numpy as np
 from envrax._jax.keys import clone_keys
 from envrax._jax.types import is_traced
 from envrax.env import Info
-from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.turns import TurnEnv
 from envrax.interop.peer.types import (
     NO_LIMIT,
     PeerConfig,
@@ -30,7 +30,7 @@ from envrax.interop.protocol.refusal import Refusal
 from envrax.spaces import Space
 
 
-class ProtocolEnv(PeerEnv):
+class ProtocolEnv(TurnEnv):
     """
     An environment of a library without an adapter; see `wrap`.
 
@@ -134,9 +134,7 @@ class ProtocolEnv(PeerEnv):
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         r = self.reading
-        if r.in_turn:
-            action = jnp.stack([action[x] for x in r.agents])[inner.current_player]
-        elif r.agents:
+        if r.agents and not r.in_turn:
             action = {p: action[a] for a, p in zip(r.agents, r.peer_agents, strict=True)}
         parts = r.advance(self.peer, params, inner, action, rng)
         terminated, truncated = self._flags(parts)
@@ -150,13 +148,10 @@ class ProtocolEnv(PeerEnv):
         info = as_dicts(dict(parts["info"])) if isinstance(parts.get("info"), dict) else {}
         if "agents_done" in parts:
             info["dones"] = {a: parts["agents_done"][p] for a, p in self._names.items()}
-        reward = parts["reward"]
-        if r.in_turn:
-            reward = {x: reward[i] for i, x in enumerate(r.agents)}
         return PeerStep(
             self._by_agent(parts["obs"]),
             parts["state"],
-            self._by_agent(reward),
+            self._by_agent(parts["reward"]),
             terminated,
             truncated,
             info,
@@ -171,15 +166,8 @@ class ProtocolEnv(PeerEnv):
             return PeerStep.ends(out._replace(truncated=None), at_limit)
         return out.ends(at_limit)
 
-    def active(self, state: PeerState) -> dict[str, jax.Array]:
-        if not self.reading.in_turn:
-            return super().active(state)
-        return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
-
-    def action_mask(self, state: PeerState) -> Any:
-        if state.mask is None or not self.reading.in_turn:
-            return state.mask
-        return {x: state.mask | ~acts for x, acts in self.active(state).items()}
+    def current_player(self, inner: Any) -> jax.Array | None:
+        return inner.current_player if self.reading.in_turn else None
 
     def render(self, state: PeerState) -> np.ndarray:
         draw = getattr(self.peer, "render", None)

@@ -1,0 +1,147 @@
+"""`EpisodicEnv`: what `reset` and `step` make of `begin`, `advance`, `observe` and `info`."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import Box, Discrete, EnvConfig, EnvState, EpisodicEnv, VecEnv
+from envrax.testing import check_env, report_env
+
+KEY = jax.random.key(0)
+
+
+@chex.dataclass
+class DriftState(EnvState):
+    x: jax.Array
+
+
+class Drift(EpisodicEnv[Box, Discrete, DriftState, EnvConfig]):
+    """A step draws; at 3 the task is over."""
+
+    observation_space: Any = Box(-100.0, 100.0, ())
+    action_space: Any = Discrete(2)
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> DriftState:
+        return DriftState(x=jax.random.uniform(key, (), jnp.float32), **episode)
+
+    def advance(self, state: DriftState, action: Any) -> tuple[DriftState, jax.Array, jax.Array]:
+        rng, key = jax.random.split(state.rng)
+        x = state.x + jax.random.uniform(key, (), jnp.float32) * jnp.asarray(action, jnp.float32)
+        return state.replace(rng=rng, x=x), -x, x > 3
+
+    def observe(self, state: DriftState) -> jax.Array:
+        return state.x
+
+    def info(self, state: DriftState) -> dict[str, Any]:
+        return {"seen": state.step, "over": state.done}
+
+
+def test_an_episode_by_hand() -> None:
+    env = Drift(EnvConfig(max_steps=4))
+    rng, key = jax.random.split(KEY)
+    x = jax.random.uniform(key, (), jnp.float32)
+    obs, state = env.reset(KEY)
+    first = DriftState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), x=x)
+    assert_trees_equal((obs, state), (x, first))
+    for step in range(1, 5):
+        rng, key = jax.random.split(rng)
+        x += jax.random.uniform(key, (), jnp.float32)
+        obs, state, reward, done, info = env.step(state, 1)
+        ended = jnp.bool_(step == 4)
+        expected = DriftState(rng=rng, step=jnp.int32(step), done=ended, x=x)
+        assert_trees_equal((obs, state, reward, done), (x, expected, -x, ended))
+        reasons = {"terminated": jnp.bool_(False), "truncated": ended}
+        assert_trees_equal(info, {**reasons, "seen": jnp.int32(step), "over": ended})
+
+
+@pytest.mark.parametrize(
+    ("x", "step", "reasons"),
+    [(0.0, 0, (0, 0)), (4.0, 0, (1, 0)), (0.0, 3, (0, 1)), (4.0, 3, (1, 1))],
+)
+def test_both_ends(x: float, step: int, reasons: tuple[int, int]) -> None:
+    env = Drift(EnvConfig(max_steps=4))
+    state = env.reset(KEY)[1].replace(x=jnp.float32(x), step=jnp.int32(step))
+    _, state, _, done, info = env.step(state, 0)
+    assert (bool(info["terminated"]), bool(info["truncated"])) == reasons
+    assert bool(done) == bool(state.done) == any(reasons)
+
+
+def test_it_keeps_all_rules_and_is_stepped_in_a_batch() -> None:
+    check_env(Drift())
+    env = VecEnv(Drift(EnvConfig(max_steps=4)), 3)
+    _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 8)
+    assert steps.truncated[3::4].all() and steps.truncated.sum() == 6
+
+
+class Counts(Drift):
+    """Counts the step too, and says that it is over: the base does both."""
+
+    def advance(self, state: DriftState, action: Any) -> Any:
+        state, reward, _ = super().advance(state, action)
+        return state.replace(step=state.step + 1, done=jnp.bool_(True)), reward, False
+
+
+def test_the_base_alone_counts_and_ends() -> None:
+    obs, state = Counts().reset(KEY)
+    _, state, _, done, info = Counts().step(state, 0)
+    assert (state.step, state.done, done) == (1, False, False)
+    assert info["terminated"].dtype == bool and not info["terminated"]
+
+
+class OwnLimit(Drift):
+    def at_limit(self, state: DriftState) -> jax.Array:
+        return state.x > 0.5
+
+
+def test_at_limit_truncates() -> None:
+    state = OwnLimit().reset(KEY)[1]
+    for x in (0.4, 0.6):
+        info = OwnLimit().step(state.replace(x=jnp.float32(x)), 0)[-1]
+        assert info["truncated"] == (x > 0.5) and not info["terminated"]
+
+
+class FiveValues(Drift):
+    def advance(self, state: DriftState, action: Any) -> Any:
+        state, reward, terminated = super().advance(state, action)
+        return state.x, state, reward, terminated, {}
+
+
+def test_what_advance_returns_is_checked() -> None:
+    expected = r"FiveValues: expected advance to return a tuple \(state, reward, terminated\); got"
+    with pytest.raises(TypeError, match=expected):
+        FiveValues().step(FiveValues().reset(KEY)[1], 0)
+
+
+class NoFlag(Drift):
+    def advance(self, state: DriftState, action: Any) -> Any:
+        state, reward, _ = super().advance(state, action)
+        return state, reward, jnp.zeros(2, bool)
+
+
+class ForgetsItsKey(Drift):
+    def advance(self, state: DriftState, action: Any) -> Any:
+        new, reward, terminated = super().advance(state, action)
+        return new.replace(rng=state.rng), reward, terminated
+
+
+class IntReward(Drift):
+    def advance(self, state: DriftState, action: Any) -> Any:
+        state, _, terminated = super().advance(state, action)
+        return state, jnp.int32(1), terminated
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (NoFlag, "done_is_a_flag"),
+        (ForgetsItsKey, "key_moves_on"),
+        pytest.param(IntReward, "reward_is_a_float", marks=pytest.mark.slow),
+    ],
+)
+def test_what_can_be_broken_is_found(broken: Any, rule: str) -> None:
+    assert rule in {finding.rule for finding in report_env(broken()).findings}
