@@ -10,7 +10,10 @@ import importlib
 import os
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,6 +21,7 @@ import numpy as np
 
 import envrax
 from envrax import interop
+from envrax.libraries import library_ids
 from envrax.testing import ChaseWorld, CountingEnv, ImageEnv
 
 
@@ -110,39 +114,40 @@ def video() -> Any:
         return env.step(state, 0)
 
 
+# Of a library its first id.
+FIRST = {id.partition("/")[0].replace("_", "-"): id for id in reversed(library_ids())}
 STEPS: dict[str, Callable[[], Any]] = {
+    **{extra: of_library(id) for extra, id in FIRST.items()},
     "atari": atari,
-    "brax": of_library("brax/inverted_pendulum"),
-    "craftax": of_library("craftax/Craftax-Classic-Symbolic-v1"),
     "dm-env": dm_env,
     "envpool": envpool,
-    "factoriax": of_library("factoriax/EasyRocket-v1"),
     "gymnasium": gymnasium,
     "gymnasium-jax": of_library("gymnasium/phys2d/CartPole-v1"),
-    "gymnax": of_library("gymnax/CartPole-v1"),
-    "jaxmarl": of_library("jaxmarl/switch_riddle"),
     "jaxtari": lambda: envrax.load_suite("jaxtari"),  # a game needs its sprites
-    "jumanji": of_library("jumanji/Snake-v1"),
-    "kinetix": of_library("kinetix/s/h4_thrust_aim"),
     "minari": minari,
-    "navix": of_library("navix/Navix-Empty-5x5-v0"),
-    "octax": of_library("octax/pong"),
     "pettingzoo": pettingzoo,
-    "pgx": of_library("pgx/tic_tac_toe"),
     "play": play,
-    "playground": of_library("playground/PendulumSwingup"),
-    "popgym-arcade": of_library("popgym_arcade/CartPoleEasy"),
     "rsl-rl": rsl_rl,
     "sb3": sb3,
     "stoa": stoa,
     "torch": torch,
     "video": video,
-    "xminigrid": of_library("xminigrid/MiniGrid-Empty-5x5"),
 }
+# Extras that install several others, or what no user needs.
+GROUPS = {"bench", "docs", "examples", "interop", "jax-trainers", "test", "trainers"}
+_PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text("utf-8"))
+EXTRAS = sorted({*_PROJECT["project"]["optional-dependencies"]} - GROUPS)
+
+
+def step_with(extra: str) -> None:
+    """The step of an extra; of a bridge without one here, its import."""
+    module = f"envrax.interop.out.{extra.replace('-', '_')}"
+    STEPS.get(extra, partial(importlib.import_module, module))()
+
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
-        print(*STEPS, sep="\n")
+        print(*EXTRAS, sep="\n")
     else:
-        STEPS[sys.argv[1]]()
+        step_with(sys.argv[1])
         print(f"{sys.argv[1]}: a step")

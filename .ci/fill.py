@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
+from benchmarks.libraries import with_adapter  # noqa: E402
 from envrax.libraries import cards as evidence  # noqa: E402
 from envrax.libraries import known  # noqa: E402
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES  # noqa: E402
@@ -36,6 +37,15 @@ CHOICES = {
     "speed": {f"{10**n}": f"over {evidence.short(10**n)}" for n in (4, 5, 6, 7)},
     "port": {x: x for x in ("the same", "the same step", "not refuted", "not the same")},
 }
+
+
+def on_config(config: Any) -> None:
+    """In place of `libraries/*`, the index has the page of each library with an adapter."""
+    for section in config.nav:
+        for pages_in_it in section.values():
+            if "libraries/*" in pages_in_it:
+                place = pages_in_it.index("libraries/*")
+                pages_in_it[place : place + 1] = [f"libraries/{x}.md" for x in with_adapter()]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -62,6 +72,29 @@ def cards(library: str) -> str:
 def environments(_: str) -> str:
     """A form that filters, and a row for each id, with a link to its card."""
     return TEMPLATES.get_template("environments.html").render(choices=CHOICES)
+
+
+def adapters() -> Iterator[str]:
+    """The reference of each library: the class of its environments, and its functions."""
+    public = r"^(?:class (?=\w+\((?:PeerEnv|TurnEnv|MujocoEnv)\))|def (?=wrap\(|randomizer\())(\w+)"
+    for library in with_adapter():
+        page, module = (
+            ROOT / f"docs/libraries/{library}.md",
+            ROOT / f"envrax/interop/{library}.py",
+        )
+        title = re.findall("^# (.*)$", page.read_text("utf-8"), re.MULTILINE)[0]
+        yield f"## {title}\n"
+        for name in re.findall(public, module.read_text("utf-8"), re.MULTILINE):
+            yield f"::: envrax.interop.{library}.{name}\n"
+
+
+def bridges() -> Iterator[str]:
+    """The reference of the functions that lead out, and of those of spaces."""
+    text = (ROOT / "envrax/interop/__init__.py").read_text("utf-8")
+    for name in re.findall(
+        r"^    from envrax\.interop\.(?:out\.|gymnasium_sp)\w+ import (\w+)", text, re.M
+    ):
+        yield f"::: envrax.interop.{name}\n"
 
 
 def rules() -> Iterator[str]:
@@ -160,5 +193,5 @@ TEMPLATES.filters |= {"anchor": anchor, "in_html": in_html}
 TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, facts, cells)}
 TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
 TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
-TABLES = {**pages.TABLES, "rules": rules}
+TABLES = {**pages.TABLES, "adapters": adapters, "bridges": bridges, "rules": rules}
 PARTS = {"cards": cards, "environments": environments}

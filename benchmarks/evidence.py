@@ -2,13 +2,12 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks import accelerators, files, ids, lowers, matches, scores
-from benchmarks.libraries import LIBRARIES, verdicts
+from benchmarks.libraries import LIBRARIES, head, verdicts, with_adapter
 from benchmarks.tasks import TASKS
 
 PATH = Path(__file__).parents[1] / "envrax/libraries/known.json"
@@ -37,9 +36,8 @@ def text() -> str:
 
 def every() -> Iterator[tuple[str, dict[str, Any]]]:
     """The ids of all libraries, with what is known of each."""
-    for library in LIBRARIES:
+    for library in dict.fromkeys(("classic", *with_adapter())):
         yield library, about(library)
-    yield "stoa", about("stoa")
     for library in LIBRARIES:
         found = verdicts(library)
         speeds, whys = ids.rows(library), files.read(f"ids/{library}").get("why", {})
@@ -64,8 +62,7 @@ def every() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def about(library: str) -> dict[str, str]:
     """The licence of a library, how to cite it, and how it was measured."""
-    known = tomllib.loads((PATH.parents[2] / "benchmarks/citations.toml").read_text("utf-8"))
-    found = known.get(library, {})
+    found = {name: x for name, x in head(library).items() if name in ("licence", "cite")}
     return {**found, **({"measured": when} if (when := measured(library)) else {})}
 
 

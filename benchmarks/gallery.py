@@ -80,7 +80,7 @@ def draw_library(library: str, end: float) -> None:
             continue
         _set_reason(id, "the process ended")  # what stays if it does
         begin = time.perf_counter()
-        moving = is_trained or number % EVERY[library] == 0
+        moving = is_trained or number % EVERY.get(library, 1) == 0
         try:
             frames = trained(id) if is_trained else play(id, _n_steps(library, moving))
         except Exception as error:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ TIMED = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
     *("xminigrid", "kinetix", "jaxmarl", "jaxtari"),
 )
-LIBRARIES = ("classic", *TIMED, "octax", "popgym_arcade", "factoriax", "gymnasium")
+ROOT = Path(__file__).parents[1]
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LIBRARIES = tuple(_PROJECT["entry-points"]["envrax.suites"])
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library
 
@@ -71,6 +74,18 @@ def verdicts(library: str) -> dict[str, dict[str, Any]]:
     """What `table` found, by id."""
     path = verdicts_path(library)
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def head(library: str) -> dict[str, str]:
+    """What the head of a library's page says: licence, citation, and its row in the table."""
+    text = (ROOT / f"docs/libraries/{library}.md").read_text("utf-8").partition("\n---\n")[0]
+    return {name: json.loads(x) for name, x in re.findall(r'^(\w+): (".*")$', text, re.MULTILINE)}
+
+
+def with_adapter() -> list[str]:
+    """The libraries with an adapter, which have a page."""
+    pages = sorted(path.stem for path in (ROOT / "docs/libraries").glob("*.md"))
+    return [library for library in pages if "licence" in head(library)]
 
 
 def verdicts_path(library: str) -> Path:

@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks import accelerators, evidence, scores_page
 from benchmarks.files import RESULTS, read
-from benchmarks.libraries import LIBRARIES, verdicts
+from benchmarks.libraries import LIBRARIES, head, verdicts, with_adapter
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
@@ -174,12 +174,25 @@ def checked() -> Iterator[str]:
         yield f"| {library} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |"
 
 
+def libraries() -> Iterator[str]:
+    """A row for each library with an adapter, from the head of its page."""
+    yield "| prefix and extra | ids | `params` | `options` | masks | `render` |"
+    yield "|---|---|---|---|---|---|"
+    for library in with_adapter():
+        found = head(library)
+        extra = f", extra `{found['extra']}`" if "extra" in found else ""
+        n = len([id for id in verdicts(library) if " as a world" not in id]) or "objects only"
+        cells = (found.get(x, "") for x in ("parameters", "keywords", "masks", "render"))
+        yield f"| [`{library}`]({library}.md){extra} | {n} | {' | '.join(cells)} |"
+
+
 # What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "versions": measured,
     "loops": interop,
     "accelerators": accelerators.page,
     "checked": checked,
+    "libraries": libraries,
     "learned": scores_page.counts,
     "unlearned": scores_page.unlearned,
 }

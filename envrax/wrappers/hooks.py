@@ -65,6 +65,55 @@ class Hooks:
         return call_repr(type(self).__name__, shown, repr(self.env))
 
 
+class StateHooks:
+    """The hooks of a wrapper with a state of its own. Around a batch they get all slots."""
+
+    @hands_on
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        """
+        The first values of the wrapper's own state fields.
+
+        Parameters
+        ----------
+        obs : pytree of jax.Array
+            First observation, after the hook `observation`.
+
+        Returns
+        -------
+        obs : pytree of jax.Array
+            First observation returned to the caller.
+        fields : dict
+            Values of the wrapper's own state fields.
+        """
+        return obs, {}
+
+    @hands_on
+    def on_step(
+        self, obs: Any, state: Any, reward: jax.Array, done: jax.Array, info: Info, /
+    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        """
+        Change the results of a step, and update the wrapper's own state fields.
+
+        Parameters
+        ----------
+        obs, reward, done, info
+            As what is wrapped returned them, after the other hooks. Of a batch, change
+            `info["final_obs"]`, if it is present, in the same way as `obs`; and
+            `info["final_mask"]` as `action_mask` does, if the class overrides that.
+        state : EnvState or BatchedWrapperState
+            State after the step; `state.done` of one environment says whether the episode has
+            ended. The wrapper's own fields still have their values from before the step. If a batch
+            runs on the host, `env_state` is None here.
+
+        Returns
+        -------
+        tuple
+            `obs, state, reward, done, info` for the caller, with the wrapper's own state fields
+            updated.
+        """
+        return obs, state, reward, done, info
+
+
 def refuse_mask(
     wrapper: Any, mask: Any, reason: str, advice: str = "Leave the wrapper out"
 ) -> None:

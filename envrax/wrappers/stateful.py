@@ -12,6 +12,7 @@ from envrax._checks.type_parameters import pinned_class
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import AnyEnv
+from envrax.wrappers.hooks import StateHooks
 
 InnerStateT = TypeVar("InnerStateT", bound=EnvState)
 
@@ -32,6 +33,7 @@ class WrapperState(EnvState, Generic[InnerStateT]):
 
 
 class StatefulWrapper(
+    StateHooks,
     Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT],
     Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT, InnerStateT],
 ):
@@ -77,44 +79,12 @@ class StatefulWrapper(
         self._state_class = cast(type[StateT], state_class)
 
     @abstractmethod
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        """
-        The first values of the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs : pytree of jax.Array
-            First observation of the wrapped environment, after the hook `observation`.
-
-        Returns
-        -------
-        obs : pytree of jax.Array
-            First observation returned to the caller.
-        fields : dict
-            Values of the wrapper's own state fields.
-        """
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]: ...
 
     @abstractmethod
     def on_step(
         self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info, /
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        """
-        Change the results of a step, and update the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs, reward, done, info
-            As the wrapped environment returned them, after the hooks of `Wrapper`.
-        state : StateT
-            State after the step; `state.done` says whether the episode has ended. The wrapper's
-            own fields still have their values from before the step.
-
-        Returns
-        -------
-        tuple
-            `obs, state, reward, done, info` for the caller, with the wrapper's own state fields
-            updated.
-        """
+    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]: ...
 
     def observe(self, state: StateT) -> Any:
         """

@@ -154,6 +154,7 @@ def test_bad_input_gets_the_message_that_is_written_down(
     code: str, message: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(envrax.libraries, "is_installed", lambda package: False)  # no other library
+    message = message.replace("LIBRARIES", ", ".join(envrax.libraries.missing_libraries()))
     with pytest.raises(Exception) as raised:  # the whole message is compared
         eval(code, typed)
     assert f"{raised.type.__name__}: {raised.value}" == message

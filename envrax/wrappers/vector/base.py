@@ -20,10 +20,10 @@ from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, adds, hands_on
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT, adds, hands_on
 from envrax.spaces import Space
 from envrax.wrappers.deferred import WrapperMeta
-from envrax.wrappers.hooks import Hooks
+from envrax.wrappers.hooks import Hooks, StateHooks
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 
@@ -76,6 +76,7 @@ class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
 
 class BatchedWrapper(
+    StateHooks,
     Hooks,
     ForwardingBatch[ObsSpaceT, ActSpaceT],
     CompiledBatch[ObsSpaceT, ActSpaceT],
@@ -130,50 +131,6 @@ class BatchedWrapper(
         self._compiled_after_reset = Compiled(self._after_reset)
         self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
-
-    @hands_on
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        """
-        The first values of the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs : pytree of jax.Array
-            First observations, after the hook `observation`.
-
-        Returns
-        -------
-        obs : pytree of jax.Array
-            First observations returned to the caller.
-        fields : dict
-            Values of the wrapper's own state fields.
-        """
-        return obs, {}
-
-    @hands_on
-    def on_step(
-        self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
-    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        """
-        Change the results of a step, and update the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs, rewards, dones, infos
-            As the wrapped batch returned them, after the hooks. If `infos["final_obs"]` is present,
-            change it in the same way as `obs`; and `infos["final_mask"]` as `action_mask` does, if
-            the class overrides that.
-        state : BatchedWrapperState
-            State after the step. The wrapper's own fields still have their values from before the
-            step. If the batch runs on the host, `env_state` is None here.
-
-        Returns
-        -------
-        tuple
-            `obs, state, rewards, dones, infos` for the caller, with the wrapper's own state fields
-            updated.
-        """
-        return obs, state, rewards, dones, infos
 
     @hands_on
     def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
