@@ -10,7 +10,10 @@ import importlib
 import os
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -130,10 +133,21 @@ STEPS: dict[str, Callable[[], Any]] = {
     "torch": torch,
     "video": video,
 }
+# Extras that install several others, or what no user needs.
+GROUPS = {"bench", "docs", "examples", "interop", "jax-trainers", "test", "trainers"}
+_PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text("utf-8"))
+EXTRAS = sorted({*_PROJECT["project"]["optional-dependencies"]} - GROUPS)
+
+
+def step_with(extra: str) -> None:
+    """The step of an extra; of a bridge without one here, its import."""
+    module = f"envrax.interop.out.{extra.replace('-', '_')}"
+    STEPS.get(extra, partial(importlib.import_module, module))()
+
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
-        print(*STEPS, sep="\n")
+        print(*EXTRAS, sep="\n")
     else:
-        STEPS[sys.argv[1]]()
+        step_with(sys.argv[1])
         print(f"{sys.argv[1]}: a step")

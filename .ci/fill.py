@@ -88,6 +88,15 @@ def adapters() -> Iterator[str]:
             yield f"::: envrax.interop.{library}.{name}\n"
 
 
+def bridges() -> Iterator[str]:
+    """The reference of the functions that lead out, and of those of spaces."""
+    text = (ROOT / "envrax/interop/__init__.py").read_text("utf-8")
+    for name in re.findall(
+        r"^    from envrax\.interop\.(?:out\.|gymnasium_sp)\w+ import (\w+)", text, re.M
+    ):
+        yield f"::: envrax.interop.{name}\n"
+
+
 def rules() -> Iterator[str]:
     """Tables of the rules of an environment, those of a world, and those of a batch."""
     names = {rule.name for rule in ENV_RULES}
@@ -184,5 +193,5 @@ TEMPLATES.filters |= {"anchor": anchor, "in_html": in_html}
 TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, facts, cells)}
 TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
 TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
-TABLES = {**pages.TABLES, "adapters": adapters, "rules": rules}
+TABLES = {**pages.TABLES, "adapters": adapters, "bridges": bridges, "rules": rules}
 PARTS = {"cards": cards, "environments": environments}
