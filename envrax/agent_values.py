@@ -33,17 +33,6 @@ def add_rewards(returns: Any, rewards: Any) -> Any:
     return jax.tree.map(add, returns, rewards)
 
 
-def require_rewards(env: Any, rewards: Any) -> None:
-    """Raise a TypeError unless there is one reward, or in a world one for each agent."""
-    if jax.tree.structure(rewards) != jax.tree.structure(by_agent(env, 0)):
-        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
-        raise TypeError(
-            f"{type(env).__name__}: expected step to return {expected}; got "
-            f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
-            "agents names them in its property `agents`."
-        )
-
-
 def require_one_agent(who: str, env: Any) -> None:
     """Raise a TypeError for a world of several agents."""
     if env.agents:

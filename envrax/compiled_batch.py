@@ -1,6 +1,8 @@
 """`CompiledBatch`: the base class of batches that compile their functions."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -17,6 +19,8 @@ from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
 from envrax.spaces.conform import conform
+
+_PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
 
 
 class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
@@ -46,18 +50,33 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         self.compilation = compilation
         self.layout = layout
         self._copies = StateCopies()
-        self._reset: Any = self._reset_slots
-        self._step: Any = self._step_slots
-        self._begin: Any = self._reset_slots_where
-        self._mask: Any = self._mask_slots
-        self._active: Any = self._active_slots
-        if compilation is not None:
-            donate = (0,) if compilation.donate else ()
-            self._reset = Compiled(self._reset, layout=self._result_layout)
-            self._step = Compiled(self._step, donate, self._result_layout, static=(2,))
-            self._begin = Compiled(self._begin)
-            self._mask = Compiled(self._mask)
-            self._active = Compiled(self._active)
+        for name in _PROGRAMS:
+            vars(self).pop(name, None)  # those of the batch that this one is a copy of
+
+    @cached_property
+    def _reset_program(self) -> Compiled:
+        return self._program(self._reset_slots, layout=self._result_layout)
+
+    @cached_property
+    def _step_program(self) -> Compiled:
+        donate = (0,) if self.compilation is not None and self.compilation.donate else ()
+        return self._program(self._step_slots, donate, self._result_layout, static=(2,))
+
+    @cached_property
+    def _begin_program(self) -> Compiled:
+        return self._program(self._reset_slots_where)
+
+    @cached_property
+    def _mask_program(self) -> Compiled:
+        return self._program(self._mask_slots)
+
+    @cached_property
+    def _active_program(self) -> Compiled:
+        return self._program(self._active_slots)
+
+    def _program(self, function: Callable[..., Any], *how: Any, **named: Any) -> Compiled:
+        """A pure function of the batch, compiled if the batch is."""
+        return Compiled(function, *how, **named, jit=self.compilation is not None)
 
     @abstractmethod
     def _reset_slots(self, rng: jax.Array) -> Any:
@@ -141,7 +160,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
         for write in self._write_first:
             write()
-        return self._reset(self._replicated(copy_numpy(rng), "reset"))
+        return self._reset_program(self._replicated(copy_numpy(rng), "reset"))
 
     @hands_on
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
@@ -168,7 +187,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         if self.layout is not None:
             state = self._on_mesh(state, "step")
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
-        return self._step(state, actions, options)
+        return self._step_program.call(state, actions, options)
 
     @hands_on
     def reset_where(
@@ -186,15 +205,17 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         starts = copy_numpy(starts)
         if self.layout is not None:
             mask, obs, starts = to_sharding((mask, obs, starts), self.layout, who)
-        return self._begin(mask, obs, state, rng, starts)
+        return self._begin_program(mask, obs, state, rng, starts)
 
     @hands_on
     def action_mask(self, state: Any) -> Any:
-        return self._mask(self._on_mesh(copy_numpy(state), "action_mask"))
+        return self._mask_program(self._on_mesh(copy_numpy(state), "action_mask"))
 
     @hands_on
     def active(self, state: Any) -> dict[str, jax.Array]:
-        return self._active(self._on_mesh(copy_numpy(state), "active")) if self.agents else {}
+        if not self.agents:
+            return {}
+        return self._active_program(self._on_mesh(copy_numpy(state), "active"))
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""
@@ -221,7 +242,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         if self.compilation is not None:
             self.compiled_with = Compilation(cache_dir, self.compilation.donate)
             whole = self.layout and NamedSharding(self.layout.mesh, PartitionSpec())
-            compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
+            programs = self._reset_program, self._step_program
+            compile_pair(*programs, self._step_types, cache_dir, whole)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, StepOptions]:
         """The types of the arguments of `step`, from those of the results of `reset`."""

@@ -37,8 +37,10 @@ def hands_on(method: MethodT) -> MethodT:
 
 def adds(*methods: Any) -> bool:
     """Whether one of these methods, or properties of a class, adds something: it has no mark."""
-    functions = [getattr(method, "fget", method) for method in methods]
-    return not all(getattr(function, "hands_on", False) for function in functions)
+    for method in methods:
+        if not getattr(getattr(method, "fget", method), "hands_on", False):
+            return True
+    return False
 
 
 class Resource:

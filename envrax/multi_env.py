@@ -7,8 +7,7 @@ from typing import Any
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
-from envrax.autoreset.checks import checked
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import checked, checked_reset
 from envrax.env import AnyEnv, JaxEnv
 from envrax.spaces import Space
 from envrax.wrappers.jit import compilation
@@ -78,7 +77,7 @@ class MultiEnv(Fleet):
         return compilation(member)
 
     def _functions(self, member: AnyEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        return partial(reset_slot, member), partial(_checked_step, member)
+        return partial(checked_reset, member), partial(_checked_step, member)
 
     def _compile_member(self, member: AnyEnv, cache_dir: CacheDir) -> None:
         member.compile()

@@ -13,13 +13,12 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.keys import split_key
 from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
-from envrax.autoreset.checks import require_slots
 from envrax.autoreset.rule import reset_slots
 from envrax.batched_env import AnyBatch, StepOptions
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
-from envrax.vec_env import VecEnv
+from envrax.vec_env import VecEnv, require_slots
 from envrax.wrappers.vector.base import BatchedWrapper, ForwardingBatch
 
 
@@ -115,6 +114,9 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
                 f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
             )
         self.env = env
+        n = env.num_envs // self.n_shards
+        how: Any = dict(autoreset=cast(Any, env)._autoreset, jit_compile=False)
+        self._of_device: Any = VecEnv(env.env, n, **how)
         self._options = self.env._options
         self._action_space = env.action_space
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
@@ -127,7 +129,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
     def _reset_part(self, rng: jax.Array) -> Any:
         # A slot has the same key wherever it lives.
         rngs = self._slot_keys(rng)
-        n = self.num_envs // self.n_shards
+        n = self._of_device.num_envs
         first = jax.lax.axis_index(self.axis) * n
         return reset_slots(self.env.env, jax.lax.dynamic_slice_in_dim(rngs, first, n))
 
@@ -135,16 +137,18 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         return split_key(rng, self.num_envs)
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        return self._on_each_shard(partial(self.env._step_shard, options=options))(state, actions)
+        return self._on_each_shard(partial(self._of_device._step_slots, options=options))(
+            state, actions
+        )
 
     def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
-        return self._on_each_shard(self.env._begin_shard)(mask, state, *how)
+        return self._on_each_shard(self._of_device._begin_slots)(mask, state, *how)
 
     def _mask_slots(self, state: Any) -> Any:
-        return self._on_each_shard(self.env._mask_slots)(state)
+        return self._on_each_shard(self._of_device._mask_slots)(state)
 
     def _active_slots(self, state: Any) -> dict[str, jax.Array]:
-        return self._on_each_shard(self.env._active_slots)(state)
+        return self._on_each_shard(self._of_device._active_slots)(state)
 
     def _on_each_shard(self, function: Callable[..., Any]) -> Any:
         return over_shards(function, self.sharding, self.sharding)

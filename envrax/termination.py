@@ -77,7 +77,7 @@ def _no_flag(env: AnyEnv, name: str, x: Any) -> TypeError:
     )
 
 
-def end_of_step(who: str, env: AnyEnv, last: EnvState, info: Info) -> End:
+def end_of_step(who: Any, env: AnyEnv, last: EnvState, info: Info) -> End:
     """
     How a step of `env` ended its episode.
 
@@ -92,7 +92,7 @@ def end_of_step(who: str, env: AnyEnv, last: EnvState, info: Info) -> End:
 
 
 def episode_end(
-    who: str, shape: tuple[int, ...], done: Any, info: Info, at_limit: jax.Array | bool = False
+    who: Any, shape: tuple[int, ...], done: Any, info: Info, at_limit: jax.Array | bool = False
 ) -> End:
     """
     How a step ended an episode, or those of the slots of a batch.
@@ -102,8 +102,8 @@ def episode_end(
 
     Parameters
     ----------
-    who : str
-        The function that the user called, for error messages.
+    who : str, JaxEnv or BatchedEnv
+        The function that the user called, or the environment, for error messages.
     shape : tuple of int
         Shape of the flags.
     done : jax.Array
@@ -124,7 +124,8 @@ def episode_end(
     for name, x in {**known, "done": done}.items():
         if (x.shape, x.dtype) != (shape, jnp.bool_):
             raise TypeError(
-                f"{who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
+                f"{getattr(who, 'name', who)}: expected `{name}` of shape {shape}, bool; got "
+                f"{x.shape} {x.dtype}. "
                 "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
             )
     if len(known) == 1:

@@ -11,11 +11,22 @@ from envrax._jax.cache import Compilation
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import split_key
 from envrax._jax.mesh import take_slots
+from envrax._jax.types import leaf_type
 from envrax.autoreset import AutoReset, choose, rule
-from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.compiled_batch import CompiledBatch
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, adds, hands_on
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    EnvState,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    adds,
+    hands_on,
+)
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
 
@@ -130,20 +141,12 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
         require_slots(state, self.num_envs)
-        return self._step_shard(state, actions, options)
-
-    def _step_shard(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        """`_step_slots` of any number of slots, such as those of one device."""
         strategy = (self._autoreset or None) if options.autoreset else False
         shown: Any = dict(final_obs=options.final_obs, reasons=options.reasons)
         return rule.step(self.env, strategy, state, actions, **shown)
 
     def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
         require_slots(state, self.num_envs, "VecEnv.reset_where", "Pass `mask, obs, state`.")
-        return self._begin_shard(mask, state, *how)
-
-    def _begin_shard(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
-        """`_begin_slots` of any number of slots, such as those of one device."""
         return *rule.begin_where(self.env, self._autoreset, mask, state, *how), mask
 
     def _mask_slots(self, state: Any) -> Any:
@@ -218,3 +221,18 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
 
 _take_slots: Any = jax.jit(take_slots)
+
+
+def require_slots(
+    state: Any, num_envs: int, who: str = "VecEnv.step", hint: str = "Pass `state, actions`."
+) -> None:
+    """Raise an error for anything but a state of `num_envs` slots."""
+    expected = f"{who}: expected the state of {num_envs} slots that reset or step returned"
+    if not isinstance(state, EnvState):
+        got = leaf_type(state) if hasattr(state, "shape") else type(state).__name__
+        raise TypeError(f"{expected}; got {got}. {hint}")
+    for leaf in jax.tree.leaves(state):
+        if np.shape(leaf)[:1] != (num_envs,):
+            raise ValueError(
+                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this batch."
+            )

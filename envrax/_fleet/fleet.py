@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import jax
@@ -48,11 +49,14 @@ class Fleet(Members):
         steps = {i: step for i, (_, step) in functions.items()}
         names = [f"{who} member {label!r}" for label in self._container.labels]
         self._fused = Fused(resets, steps, names)
-        self._reset: Any = self._fused.reset
-        self._step: Any = self._fused.step
-        if self._compilations:
-            self._reset = Compiled(self._reset)
-            self._step = Compiled(self._step, donate=(0,))
+
+    @cached_property
+    def _reset_program(self) -> Compiled:
+        return Compiled(self._fused.reset, jit=bool(self._compilations))
+
+    @cached_property
+    def _step_program(self) -> Compiled:
+        return Compiled(self._fused.step, donate=(0,), jit=bool(self._compilations))
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -72,7 +76,7 @@ class Fleet(Members):
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
         for write in self._write_first:
             write()
-        returned, rngs = self._reset(copy_numpy(rng))
+        returned, rngs = self._reset_program(copy_numpy(rng))
         return self._gathered("reset", returned, lambda i: (rngs[i],))
 
     def step(self, states: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -109,8 +113,8 @@ class Fleet(Members):
         kept: dict[int, Any] = {}
         for i, copies in self._copies.items():
             (donated if i in self._donated else kept)[i] = copies(state[i])
-        step = self._step.jitted if self._compilations else self._step
-        stepped = step(donated, kept, {i: action[i] for i in self._compilations})
+        actions = {i: action[i] for i in self._compilations}
+        stepped = self._step_program.call(donated, kept, actions)
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:
@@ -267,7 +271,8 @@ class Fleet(Members):
                 self._compile_member(member, cache_dir)
                 bar.update(self._compilation(member) is not None)
             if self._compilations:
-                compile_pair(self._reset, self._step, self._step_types, cache_dir)
+                programs = self._reset_program, self._step_program
+                compile_pair(*programs, self._step_types, cache_dir)
                 bar.update()
 
     @abstractmethod

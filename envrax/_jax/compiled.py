@@ -30,10 +30,12 @@ class Compiled:
         The sharding of all results.
     static : tuple of int
         Positions of arguments that are constants of a program.
+    jit : bool, default True
+        False leaves the function as it is.
 
     Attributes
     ----------
-    jitted : callable
+    call : callable
         The function under `jax.jit`, to call it with less in between.
     """
 
@@ -43,18 +45,21 @@ class Compiled:
         donate: tuple[int, ...] = (),
         layout: NamedSharding | None = None,
         static: tuple[int, ...] = (),
+        jit: bool = True,
     ) -> None:
-        self._arguments = function, donate, layout, static
-        # A new `partial`, because JAX shares traces between equal functions.
-        self.jitted: Any = jax.jit(
-            partial(function),
-            donate_argnums=donate,
-            out_shardings=cast(Any, layout),
-            static_argnums=static,
-        )
+        self._arguments = function, donate, layout, static, jit
+        self.call: Any = function
+        if jit:
+            # A new `partial`, because JAX shares traces between equal functions.
+            self.call = jax.jit(
+                partial(function),
+                donate_argnums=donate,
+                out_shardings=cast(Any, layout),
+                static_argnums=static,
+            )
 
     def __call__(self, *args: Any) -> Any:
-        return self.jitted(*args)
+        return self.call(*args)
 
     def trace(self, *args: Any) -> Any:
         """
@@ -65,7 +70,7 @@ class Compiled:
         jax.stages.Traced
             Its `out_info` has the shapes and dtypes of the results.
         """
-        return self.jitted.trace(*args)
+        return self.call.trace(*args)
 
     def compile(self, cache_dir: CacheDir, *args: Any) -> Any:
         """

@@ -17,9 +17,10 @@ def copy_numpy(tree: T) -> T:
     On a CPU, JAX takes the memory of a NumPy array as it is, and reads it when the programs before
     have ended; so does `jnp.array`. With a copy, the caller may write to the array at once.
     """
-    if not any([isinstance(x, np.ndarray) for x in jax.tree.leaves(tree)]):
-        return tree
-    return jax.tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, tree)
+    for leaf in jax.tree.leaves(tree):
+        if isinstance(leaf, np.ndarray):
+            return jax.tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, tree)
+    return tree
 
 
 class StateCopies:

@@ -8,7 +8,7 @@ from jax.interpreters import partial_eval
 
 def arguments_read(program: Any) -> list[bool]:
     """Whether any output of a closed jaxpr depends on it, for each of its arguments."""
-    return without_dead_code(program)[1]
+    return partial_eval.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))[1]
 
 
 def without_dead_code(program: Any, n_outputs: int | None = None) -> tuple[Any, list[bool]]:

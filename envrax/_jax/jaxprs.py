@@ -1,5 +1,6 @@
 """Reading jaxprs: the one file that knows JAX's primitives."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from jax.extend.core import JaxprEqn
@@ -20,32 +21,28 @@ from jax.extend.core.primitives import (
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
 
 
-def programs(program: Any) -> list[Any]:
-    """A jaxpr and all jaxprs in it, at any depth."""
-    found = [program]
-    for each in found:
-        for eqn in getattr(each, "jaxpr", each).eqns:
-            found += programs_of(eqn)
-    return found
-
-
-def programs_of(eqn: JaxprEqn) -> list[Any]:
-    """The jaxprs that an equation holds, such as the body of a loop."""
-    found: list[Any] = []
-    for value in eqn.params.values():
-        items: Any = cast(Any, value) if isinstance(value, tuple | list) else (value,)
-        found += [x for x in items if hasattr(getattr(x, "jaxpr", x), "eqns")]
-    return found
+def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
+    """Equations with those that they hold, such as the body of a loop; and the constants there."""
+    found, constants = [*eqns], list[Any]()
+    for eqn in found:
+        for value in eqn.params.values():
+            items: Any = cast(Any, value) if isinstance(value, tuple | list) else (value,)
+            for x in items:
+                held = getattr(getattr(x, "jaxpr", x), "eqns", None)
+                if held is not None:
+                    found += held
+                    constants += getattr(x, "consts", ())
+    return found, constants
 
 
 def equations(program: Any) -> list[JaxprEqn]:
     """All equations of a jaxpr, those of the jaxprs in it too."""
-    return [eqn for each in programs(program) for eqn in getattr(each, "jaxpr", each).eqns]
+    return within(getattr(program, "jaxpr", program).eqns)[0]
 
 
 def constants(program: Any) -> list[Any]:
     """The constants of a jaxpr, and of those in it."""
-    return [x for each in programs(program) for x in getattr(each, "consts", ())]
+    return [*getattr(program, "consts", ()), *within(getattr(program, "jaxpr", program).eqns)[1]]
 
 
 def has_loop(program: Any) -> bool:

@@ -47,8 +47,10 @@ def is_sharded(tree: Any) -> bool:
 
     Sharding over other axes is not part of the type of an array.
     """
-    specs: list[Any] = [jax.typeof(x).sharding.spec for x in jax.tree.leaves(tree)]
-    return any([axis is not None for spec in specs for axis in spec])
+    found = False
+    for x in jax.tree.leaves(tree):
+        found = found or any(jax.typeof(x).sharding.spec)
+    return found
 
 
 def sharding(x: Any) -> NamedSharding:

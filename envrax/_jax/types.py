@@ -32,7 +32,10 @@ def with_shardings(types: Any, shardings: Any) -> Any:
 
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
-    return any([isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)])
+    found = False
+    for leaf in jax.tree.leaves(tree):
+        found = found or isinstance(leaf, Tracer)
+    return found
 
 
 def is_inside_jit() -> bool:
@@ -105,8 +108,10 @@ def same_types(a: Any, b: Any) -> bool:
     """Whether two pytrees have the same structure, shapes and dtypes."""
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all([x.shape == y.shape and x.dtype == y.dtype for x, y in pairs])
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+    return True
 
 
 def leaf_types(tree: Any) -> dict[str, str]:

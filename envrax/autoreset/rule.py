@@ -14,22 +14,22 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import clone_keys, of_kind, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax._jax.types import strip_weak_type
-from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import (
     begin_at,
+    checked_reset,
+    checked_step,
     next_episode,
+    require_same_types,
     require_starts,
     require_state_of,
-    reset_slot,
-    step_slot,
     with_final_mask,
 )
-from envrax.autoreset.strategies import AutoReset, select, strategies_for
-from envrax.autoreset.vmap_rule import with_vmap_rule
+from envrax.autoreset.strategies import AutoReset, select, strategies_for, with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
 from envrax.termination import end_of_step, with_reasons
 
 Step = tuple[Any, EnvState, jax.Array, jax.Array, Info]
+StepOfOne = tuple[Any, EnvState, jax.Array, jax.Array, Info, EnvState, Any]
 
 
 def reset(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
@@ -53,7 +53,7 @@ def reset(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
 
 def reset_slots(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
     """`reset` with threefry keys."""
-    return varying_like(rngs, jax.vmap(partial(reset_slot, env))(rngs))
+    return varying_like(rngs, jax.vmap(partial(checked_reset, env))(rngs))
 
 
 def step(
@@ -99,40 +99,19 @@ def step(
         differ in structure, shape or dtype.
     """
 
-    def step_all(state: EnvState, actions: Any) -> Step:
-        one = partial(step_and_reset, env, autoreset, final_obs=final_obs, reasons=reasons)
-        return jax.vmap(one)(state, actions)
-
+    one = partial(step_and_reset, env, autoreset, final_obs=final_obs, reasons=reasons)
+    step_all = jax.vmap(one)
     if not is_sharded((state, actions)):
-        return step_all(state, actions)
+        return step_all(state, actions)[:5]
     slots = PartitionSpec(*sharding(state.done).spec)
-    out = slots, jax.tree.map(lambda x: sharding(x).spec, state), slots, slots, slots
-    return with_auto_axes(step_all, out, state, actions)
-
-
-def step_and_reset(
-    env: AnyEnv,
-    autoreset: AutoReset | Literal[False] | None,
-    state: EnvState,
-    action: Any,
-    *,
-    final_obs: bool = False,
-    reasons: bool = False,
-) -> Step:
-    """`step` of one environment; `jax.vmap` makes it that of all slots."""
-    obs, state, reward, done, info, last, last_obs = step_one(env, state, action, autoreset)
-    if not (final_obs or reasons):
-        return obs, state, reward, done, info
-    end = end_of_step(env.name, env, last, info)
-    if final_obs:
-        info = with_info_entry("VecEnv.step", env, info, "final_obs", last_obs)
-        info = with_final_mask("VecEnv.step", env, last, info)
-    return obs, state, reward, done, with_reasons(info, end)
+    of_state = jax.tree.map(lambda x: sharding(x).spec, state)
+    out = slots, of_state, slots, slots, slots, of_state, slots
+    return with_auto_axes(step_all, out, state, actions)[:5]
 
 
 def step_one(
     env: AnyEnv, state: EnvState, action: Any, autoreset: AutoReset | Literal[False] | None = None
-) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, EnvState, Any]:
+) -> StepOfOne:
     """
     Step one environment, and begin the next episode where this one ended.
 
@@ -149,8 +128,21 @@ def step_one(
     final_obs : pytree of jax.Array
         The observation of the step, before any reset.
     """
+    return step_and_reset(env, autoreset, state, action)
+
+
+def step_and_reset(
+    env: AnyEnv,
+    autoreset: AutoReset | Literal[False] | None,
+    state: EnvState,
+    action: Any,
+    *,
+    final_obs: bool = False,
+    reasons: bool = False,
+) -> StepOfOne:
+    """`step_one`, with the infos that `step` adds; `jax.vmap` makes it that of all slots."""
     try:
-        obs, last, reward, done, info = step_slot(env, state, action)
+        obs, last, reward, done, info = checked_step(env, state, action)
         if autoreset is False:
             types = jax.eval_shape(partial(next_episode, env), last)
             found = {"obs": obs, "state": last}
@@ -163,6 +155,12 @@ def step_one(
     except Exception as error:
         require_state_of(env, state, error)
         raise
+    if final_obs or reasons:
+        end = end_of_step(env, env, last, info)
+        if final_obs:
+            info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
+            info = with_final_mask("VecEnv.step", env, last, info)
+        info = with_reasons(info, end)
     return first, new_state, reward, done, info, last, obs
 
 
@@ -199,7 +197,7 @@ def begin_where(
     state : EnvState
         Of all slots.
     """
-    how = next_episode if rngs is None else reset_slot
+    how = next_episode if rngs is None else checked_reset
     source = state if rngs is None else of_kind(to_threefry(rngs), state.rng)
     state = strip_weak_type(state)
     starts = strip_weak_type(starts)

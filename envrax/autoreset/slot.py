@@ -6,18 +6,28 @@ from typing import Any, cast
 
 import jax
 
-from envrax._checks.tuples import with_info_entry
+from envrax._checks.tuples import RETURNS, require_tuple, with_info_entry
 from envrax._jax.keys import key_types
-from envrax._jax.types import leaf_types, same_types
-from envrax.agent_values import require_rewards
-from envrax.autoreset.checks import as_arrays, checked
+from envrax._jax.types import leaf_types, numbers_as_arrays, same_types
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
 
 
-def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
+def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
+    """What `reset` or `step` returned, checked, as strongly typed arrays."""
+    returned = require_tuple(type(env).__name__, method, returned, EnvState)
+    return strongly_typed(env, method, returned)
+
+
+def strongly_typed(env: AnyEnv, method: str, returned: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results of `reset` or `step` as strongly typed arrays."""
+    named = dict(zip(RETURNS[method].split(", "), returned, strict=True))
+    return numbers_as_arrays(f"{type(env).__name__}: expected {method} to return", named, returned)
+
+
+def checked_reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """`env.reset`, checked, also against the space, with strongly typed arrays."""
     obs, state = checked(env, "reset", env.reset(rng))
     space = env.observation_space
@@ -33,11 +43,22 @@ def _require_obs(who: str, space: Space, obs: Any) -> None:
         raise TypeError(f"{who}: expected obs of {space}; got {jax.tree.structure(obs)}. {hint}")
 
 
-def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
+def checked_step(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     """`step_env`, checked, with strongly typed arrays."""
-    stepped = as_arrays(env, "step", step_env(env, state, action))
+    stepped = strongly_typed(env, "step", step_env(env, state, action))
     require_rewards(env, stepped[2])
     return stepped
+
+
+def require_rewards(env: Any, rewards: Any) -> None:
+    """Raise a TypeError unless there is one reward, or in a world one for each agent."""
+    if jax.tree.structure(rewards) != jax.tree.structure(dict.fromkeys(env.agents, 0) or 0):
+        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
+        raise TypeError(
+            f"{type(env).__name__}: expected step to return {expected}; got "
+            f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
+            "agents names them in its property `agents`."
+        )
 
 
 def with_final_mask(who: str, env: AnyEnv, last: EnvState, info: Info) -> Info:
@@ -54,7 +75,7 @@ def require_state_of(env: AnyEnv, state: Any, error: Exception) -> None:
     """Raise an error because of `error`, if `state` is of another stack than `env`."""
     if not env.traceable:
         return
-    _, own = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    _, own = jax.eval_shape(partial(checked_reset, env), key_types()[0])
     expected = _classes(own)
     got = _classes(state)
     if got != expected:
@@ -79,6 +100,34 @@ def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:
     return obs, state
 
 
+def require_same_types(
+    env: AnyEnv, start: Any, other: Any, method: str = "step", *, after_end: bool = False
+) -> None:
+    """
+    Raise an error, with the first such leaf, if the types of reset and of a method differ.
+
+    `after_end` says that `start` is of the reset that follows an end, which may be `reset_after`.
+    """
+    if same_types(start, other):
+        return
+    begin = starting_method_name(env) if after_end else "reset"
+    at_start = leaf_types(start)
+    there = leaf_types(other)
+    for leaf in [*at_start, *there]:
+        if at_start.get(leaf) != there.get(leaf):
+            raise TypeError(
+                f"{env.name}: expected {begin} and {method} to agree on `{leaf}`; got "
+                f"{at_start.get(leaf, 'no such leaf')} from {begin} and "
+                f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
+                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
+            )
+    raise TypeError(
+        f"{env.name}: expected {begin} and {method} to agree on the structure of obs and state; "
+        f"got {jax.tree.structure(start)} from {begin} and {jax.tree.structure(other)} from "
+        f"{method}. Return the same containers from both."
+    )
+
+
 def begin_at(
     env: AnyEnv, begin: Callable[[AnyEnv, Any], Any], source: Any, start: Any
 ) -> tuple[Any, EnvState]:
@@ -101,7 +150,7 @@ def begin_at(
 def require_starts(env: AnyEnv, starts: Any, state: EnvState) -> None:
     """Raise an error unless `starts` are those of the innermost environment, for all slots."""
     inner = env.unwrapped
-    expected = jax.eval_shape(jax.vmap(partial(reset_slot, inner)), state.rng)
+    expected = jax.eval_shape(jax.vmap(partial(checked_reset, inner)), state.rng)
     if same_types(expected, starts):
         return
     form = f"reset_where: expected starts like `jax.vmap({inner.name}.reset)(rngs)`, (obs, state)"

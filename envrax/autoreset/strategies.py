@@ -1,4 +1,4 @@
-"""Strategies of auto-reset, `Select` and `Compact`, and the choice between them."""
+"""Strategies of auto-reset, `Select` and `Compact`, the choice between them, and their `vmap`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from typing import Any, Protocol, cast
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from envrax._checks.counts import require_count
 from envrax._jax.jaxprs import has_loop
 from envrax._jax.keys import clone_keys, key_types
-from envrax.autoreset.slot import next_episode, reset_slot
-from envrax.autoreset.vmap_rule import with_vmap_rule
+from envrax._jax.mesh import is_sharded
+from envrax.autoreset.slot import checked_reset, next_episode
 from envrax.env import AnyEnv
 
 # `(constants, leaves of one slot's last state) -> leaves of the slot's next episode`.
@@ -164,7 +165,7 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
         If `num_envs` is below 1.
     """
     num_envs = require_count("choose: expected num_envs", num_envs)
-    _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    _, state = jax.eval_shape(partial(checked_reset, env), key_types()[0])
     program = jax.make_jaxpr(partial(next_episode, env))(state)
     on_cpu, elsewhere = strategies_for(program, num_envs)
     return on_cpu if (backend or jax.default_backend()) == "cpu" else elsewhere
@@ -196,3 +197,41 @@ def _reset_in_chunks(
         return left & (place >= chunk), results
 
     return lax.while_loop(lambda carry: jnp.any(carry[0]), reset_chunk, (ended, stepped))[1]
+
+
+def with_vmap_rule(
+    one: Callable[..., Any], all_at_once: Callable[..., Any], select: Callable[..., Any]
+) -> Callable[..., Any]:
+    """
+    A function `one(consts, last, ended, stepped)`, with a rule of its own for `vmap`.
+
+    Parameters
+    ----------
+    one : callable
+        The function without `vmap`.
+    all_at_once : callable
+        `(n, consts, last, ended, stepped)`: the results of n calls at once, with a leading axis n
+        on all arguments but the constants.
+    select : callable
+        The same as `one` by a select. `vmap` maps it where `all_at_once` cannot be used: the
+        constants differ between the n, n is 0, or the values are sharded over an Explicit mesh
+        axis, along which JAX refuses to gather.
+    """
+    mapped = custom_vmap(one)
+
+    @mapped.def_vmap
+    def rule(n: int, is_mapped: list[Any], consts: Any, *slots: Any) -> Any:
+        if any(jax.tree.leaves(is_mapped[0])) or n == 0 or is_sharded((consts, slots)):
+            # `get` gives 0 for True, and None for False.
+            axes = jax.tree.map({True: 0}.get, tuple(is_mapped))
+            out: Any = jax.vmap(select, axes, axis_size=n)(consts, *slots)
+        else:
+            leaves, structure = cast(Any, jax.tree.flatten(slots))
+            flags: list[bool] = jax.tree.leaves(tuple(is_mapped[1:]))
+            pairs = zip(leaves, flags, strict=True)
+            rows = [x if flag else jnp.broadcast_to(x, (n, *x.shape)) for x, flag in pairs]
+            out = all_at_once(n, consts, *jax.tree.unflatten(structure, rows))
+        all_mapped = [True] * len(jax.tree.leaves(out))
+        return out, jax.tree.unflatten(jax.tree.structure(out), all_mapped)
+
+    return mapped

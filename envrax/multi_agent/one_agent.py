@@ -12,7 +12,7 @@ from jax.core import Tracer
 from envrax._jax.keys import cond
 from envrax._jax.mesh import while_loop
 from envrax._jax.types import strip_weak_type
-from envrax.autoreset.slot import next_episode, reset_slot, step_slot
+from envrax.autoreset.slot import checked_reset, checked_step, next_episode
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv
 from envrax.multi_agent.agents import always_acts, require_agents
@@ -107,7 +107,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     def reset(self, rng: jax.Array) -> tuple[Any, OneAgentState]:
         rng, key = jax.random.split(rng)
         policy_state = strip_weak_type(self.policy_state)
-        return self._begin(*reset_slot(self.env, key), rng, policy_state)
+        return self._begin(*checked_reset(self.env, key), rng, policy_state)
 
     def reset_after(self, state: OneAgentState) -> tuple[Any, OneAgentState]:
         """Begin the world's next episode, with the same `policy_state`."""
@@ -188,7 +188,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         inner = state.env_state
         args = inner, state.policy_state, state.last_obs, state.rng
         actions, rng, policy_state = moved or self._others.move(*args)
-        stepped = step_slot(self.env, inner, {**actions, self.agent: action})
+        stepped = checked_step(self.env, inner, {**actions, self.agent: action})
         obs, inner, rewards, _, info = stepped
         _, terminated, truncated = end_of_step("OneAgent.step", self.env, inner, info)
         by_agent = info.get("agents")

@@ -14,8 +14,7 @@ from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
-from envrax.autoreset.checks import require_same_types
-from envrax.autoreset.slot import step_slot
+from envrax.autoreset.slot import checked_step, require_same_types
 from envrax.batched_env import AnyBatch, StepOptions, goes_straight, step_with
 from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
@@ -118,7 +117,7 @@ def evaluate(
     >>> found.lengths.tolist()
     [5, 5, 5, 5]
     """
-    n_episodes, max_steps = require_counts("evaluate", rng, n_episodes, max_steps)
+    n_keys, n_episodes, max_steps = require_counts("evaluate", rng, n_episodes, max_steps)
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
         require_key(rng, "evaluate", "Pass one key; the fleet splits it.")
@@ -140,9 +139,9 @@ def evaluate(
         played = read_for_one(env, played, rng, policy_state)
         return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
     # By key, the first step replaces these episodes: only types and fields of wrappers are used.
-    is_one_key = require_keys(rng, "evaluate", _ONE_OR_EACH) is None
-    keys = clone_keys(rng)
-    first = keys if is_one_key else jax.lax.index_in_dim(keys, 0, keepdims=False)
+    first = clone_keys(rng)
+    if n_keys is not None:
+        first = jax.lax.index_in_dim(first, 0, keepdims=False)
     position = start(env, first, policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
         each_slot = policy_per_slot(cast(Any, env), played, position, rng)
@@ -150,7 +149,7 @@ def evaluate(
             return _run(
                 in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), position
             )
-    if not is_one_key:
+    if n_keys is not None:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
     straight = goes_straight(env, (position, played.arrays))
     if straight or not is_traced((position, played.arrays)):
@@ -159,7 +158,10 @@ def evaluate(
     return without_missing(play(env, n_episodes, max_steps, played, position), n_episodes)
 
 
-def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
+def require_counts(
+    who: str, rng: Any, n_episodes: Any, max_steps: Any
+) -> tuple[int | None, int, int]:
+    """The number of keys, None for one that is split; of episodes; and the most steps of one."""
     n_keys = require_keys(rng, who, _ONE_OR_EACH)
     if n_keys is None:
         n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
@@ -168,8 +170,9 @@ def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple
     else:
         raise ValueError(f"{who}: expected a key for each of {n_episodes} episodes; got {n_keys}.")
     if max_steps is None:
-        return n_episodes, INT32_MAX
-    return n_episodes, min(require_count(f"{who}: expected max_steps", max_steps), INT32_MAX)
+        return n_keys, n_episodes, INT32_MAX
+    max_steps = require_count(f"{who}: expected max_steps", max_steps)
+    return n_keys, n_episodes, min(max_steps, INT32_MAX)
 
 
 def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: Any) -> Evaluation:
@@ -212,10 +215,10 @@ def _episode(
     def step(position: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
         rng, action, policy_state, _ = act(env, policy, position, not env.traceable)
         action = conform(env.action_space, action, "policy", "action")
-        obs, state, reward, _, info = step_slot(env, position.env_state, action)
+        obs, state, reward, _, info = checked_step(env, position.env_state, action)
         before = {"obs": position.obs, "state": position.env_state}
         require_same_types(env, before, {"obs": obs, "state": state})
-        info = with_reasons(info, end_of_step(env.name, env, state, info))
+        info = with_reasons(info, end_of_step(env, env, state, info))
         return Rollout(obs, state, policy_state, rng), reward, info
 
     def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
@@ -233,7 +236,7 @@ def _episode(
     take_step: Any = step
     if env.traceable:
         take_step = jax.jit(step)  # traced once, for the types and for the loop
-        none = _zeros(jax.eval_shape(take_step, position)[2])
+        none = jax.tree.map(jnp.zeros_like, jax.eval_shape(take_step, position)[2])
     else:
         policy = trace_policy(env, policy, position)
     zero = by_agent(env, jnp.float32(0))
@@ -288,7 +291,7 @@ def in_slots(
     info = None
     if not straight:
         step = jax.jit(step)  # traced once, for the types and for the loop
-        info = _zeros(jax.eval_shape(step, position)[1][2])
+        info = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, position)[1][2])
     tally = first_tally(env, n_episodes, info)
     return while_loop(not straight, goes_on, next_step, (position, tally))[1].found
 
@@ -316,7 +319,7 @@ def _step(
     extra_inputs = extra_inputs_of(env, policy.policy.extra_names, position.env_state)
     action, memory = policy.act(position.policy_state, position.obs, extra_inputs, unused_key)
     obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
-    end = episode_end(env.name, (env.n_slots,), done, info)
+    end = episode_end(env, (env.n_slots,), done, info)
     return Rollout(obs, state, memory, position.rng), (reward, end, with_reasons(info, end))
 
 
@@ -324,14 +327,10 @@ def _play_step(
     env: AnyBatch, policy: AnyPolicy, straight: bool, position: Rollout
 ) -> tuple[Rollout, Any]:
     """One step as `rollout` takes it."""
-    position, step = play_step(env, policy, position, straight)
+    position, step = play_step(env, policy, position, straight=straight)
     info = {name: x for name, x in step.info.items() if name != "final_mask"}
     end = End(step.done, step.terminated, step.truncated)
     return position, (step.reward, end, info)
-
-
-def _zeros(types: Any) -> Any:
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
 
 
 _compiled = {function: programs(function, 0, 1) for function in (side_by_side, in_slots)}

@@ -161,7 +161,7 @@ def evaluate_grid(
             f"evaluate_grid: expected a JaxEnv that JAX can trace; got {env!r}. Pass one that "
             "`make` returned, without a batch around it."
         )
-    n_episodes, max_steps = require_counts("evaluate_grid", rng, n_episodes, max_steps)
+    _, n_episodes, max_steps = require_counts("evaluate_grid", rng, n_episodes, max_steps)
     if not grid or not all(map(_is_axis, grid.values())):
         raise ValueError(
             "evaluate_grid: expected a dict from `field` or `params.x` to sequences of values, not "

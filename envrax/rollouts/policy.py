@@ -250,8 +250,12 @@ call_compiled = programs(lambda _, *given: call_policy(*given))  # for an enviro
 
 def extra_inputs_of(env: AnyEnv | AnyBatch, names: tuple[str, ...], state: Any) -> dict[str, Any]:
     """What a policy takes beside the observation: those of `mask` and `first` that are named."""
-    known = {"mask": env.action_mask, "first": partial(is_first, env)}
-    return {name: known[name](state) for name in names}
+    extra_inputs: dict[str, Any] = {}
+    if "mask" in names:
+        extra_inputs["mask"] = env.action_mask(state)
+    if "first" in names:
+        extra_inputs["first"] = is_first(env, state)
+    return extra_inputs
 
 
 def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
@@ -368,7 +372,8 @@ def policy_per_slot(
         found = policy.traced(*given)
         action, reads = found.traced.outputs[0], found.traced.reads()
         first_key = len(leaves) + len(jax.tree.leaves(obs))
-        rows, slots = ({x.shape[:1] for x in jax.tree.leaves(tree)} for tree in (action, obs))
+        rows = {x.shape[:1] for x in jax.tree.leaves(action)}
+        slots = {x.shape[:1] for x in jax.tree.leaves(obs)}
         if rows == slots != {(1,)} and not any(reads[len(leaves) : first_key]):
             return None
         checked = partial(conform, space.batch(1), who="policy", name="action")

@@ -1,6 +1,7 @@
 """`start` and `rollout`: many steps of a policy in an environment, as one compiled call."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -18,7 +19,7 @@ from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
 from envrax._jax.types import is_inside_jit, is_traced, numbers_as_arrays, strip_weak_type
 from envrax.autoreset.rule import step_and_reset
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import checked_reset
 from envrax.batched_env import (
     AnyBatch,
     BatchedEnv,
@@ -137,7 +138,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
     if is_traced(rng) or goes_straight(env, rng):
         rng, key = _split(env, rng)
-        begun = env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
+        begun = env.reset(key) if isinstance(env, BatchedEnv) else checked_reset(env, key)
         obs, state = varying_like(key, begun)
     else:
         rng, key = _compiled_split(env)(rng)
@@ -166,7 +167,7 @@ def _not_shared(returned: Any) -> Any:
 
 
 _compiled_split = programs(_split)
-_compiled_reset_of_one = programs(reset_slot)
+_compiled_reset_of_one = programs(checked_reset)
 _compiled_reset = programs(lambda env, key: env.reset(key))
 
 
@@ -314,10 +315,7 @@ def _trace_collect(
 def _scan(
     env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Any]:
-    def step(position: Rollout, _: None) -> tuple[Rollout, Any]:
-        position, transition = play_step(env, policy, position)
-        return position, transition if collect is None else collect(transition)
-
+    step = partial(play_step, env, policy, collect=collect)
     return jax.lax.scan(step, strip_weak_type(start), length=n_steps)
 
 
@@ -328,28 +326,43 @@ _transition_types = programs(
 
 
 def play_step(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout, straight: bool = False
-) -> tuple[Rollout, Transition]:
-    """One step of a policy, compiled on its own where the call goes `straight` to the host."""
+    env: AnyEnv | AnyBatch,
+    policy: AnyPolicy,
+    position: Rollout,
+    _: Any = None,  # `jax.lax.scan` passes it
+    *,
+    collect: Any = None,
+    straight: bool = False,
+) -> tuple[Rollout, Any]:
+    """
+    One step of a policy: where to go on, and the `Transition` or what `collect` keeps of it.
+
+    The policy is compiled on its own where the call goes `straight` to the host.
+    """
     rng, action, policy_state, extras = act(env, policy, position, straight)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
         stepped = step_and_reset(env, None, position.env_state, action, final_obs=True)
-        obs, state, reward, _, info = stepped
+        obs, state, reward, _, info, *_ = stepped
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
         options = StepOptions(final_obs=True, straight=straight)
         obs, state, reward, done, info = step_with(env, position.env_state, action, options)
         require_final_obs(type(env).__name__, info)
-        find_end = _compiled_end if straight else episode_end
-        done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
+        shape = (env.n_slots,)
+        if straight:
+            ends = _compiled_end(env.name, shape, done, reasons_in(info))
+        else:
+            ends = episode_end(env, shape, done, info)
+        done, terminated, truncated = ends
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
         position.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )
-    return Rollout(obs, state, policy_state, rng), transition
+    kept = transition if collect is None else collect(transition)
+    return Rollout(obs, state, policy_state, rng), kept
 
 
 _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
@@ -383,9 +396,8 @@ def _on_the_host(
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            position, one = play_step(env, policy, position, straight=True)
-            one = one if collect is None else collect(one)
-            steps.append(copy_numpy(one))
+            position, kept = play_step(env, policy, position, collect=collect, straight=True)
+            steps.append(copy_numpy(kept))
             # A simulator may write the next observation over this one.
             position = position._replace(obs=copy_numpy(position.obs))
             bar.update()

@@ -49,6 +49,9 @@ class Report:
         What the check did not cover, such as the end of an episode.
     waived : dict
         The reason for each broken rule that is waived, by name.
+    by_base : tuple of str
+        Names of the rules among `kept` that `reset` and `step` of `EpisodicEnv` keep by themselves.
+        They were not checked.
     """
 
     subject: str
@@ -57,6 +60,7 @@ class Report:
     skipped: dict[str, str]
     notes: tuple[str, ...] = ()
     waived: dict[str, str] = field(default_factory=dict[str, str])
+    by_base: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def ok(self) -> bool:
@@ -80,6 +84,8 @@ class Report:
         counts += f", {len(self.waived)} waived" * bool(self.waived)
         lines = [f"{self.subject}: {counts}, {len(self.skipped)} skipped."]
         lines += [f"  broken   {finding.rule}: {finding}" for finding in self.findings]
+        if self.by_base:
+            lines.append(f"  kept     {', '.join(self.by_base)}: by `EpisodicEnv`, not checked.")
         lines += [f"  waived   {rule}: {reason}" for rule, reason in self.waived.items()]
         for reason in dict.fromkeys(self.skipped.values()):
             rules = [rule for rule, why in self.skipped.items() if why == reason]

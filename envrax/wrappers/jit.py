@@ -11,7 +11,7 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
-from envrax.autoreset.checks import as_arrays, checked
+from envrax.autoreset.slot import checked, strongly_typed
 from envrax.env import (
     ActSpaceT,
     AnyEnv,
@@ -154,7 +154,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return checked(self.env, starting_method_name(self.env), self.env.reset_after(state))
 
     def _checked_step(self, state: StateT, action: Any) -> Any:
-        return as_arrays(self.env, "step", step_env(self.env, state, action))
+        return strongly_typed(self.env, "step", step_env(self.env, state, action))
 
 
 def compilation(env: AnyEnv) -> Compilation | None:

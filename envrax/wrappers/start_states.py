@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key, key_types
 from envrax._jax.types import named_leaves, strip_weak_type
-from envrax.autoreset.checks import checked, require_same_types
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import checked, checked_reset, require_same_types
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -153,7 +152,7 @@ class StartStates(
     def _at_reset(self) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         """The leaves that `env.reset` returns, and the shapes of its PRNG keys, both by name."""
         # Traced with a typed key, because a raw uint32 key looks like any other array.
-        obs, state = jax.eval_shape(partial(reset_slot, self.env), key_types()[0])
+        obs, state = jax.eval_shape(partial(checked_reset, self.env), key_types()[0])
         leaves = named_leaves({"obs": obs, "state": state})
         return leaves, {name: x.shape for name, x in leaves.items() if is_key(x)}
 

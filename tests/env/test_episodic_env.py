@@ -10,7 +10,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState, EpisodicEnv, VecEnv
-from envrax.testing import check_env, report_env
+from envrax.testing import report_env
 
 KEY = jax.random.key(0)
 
@@ -71,8 +71,28 @@ def test_both_ends(x: float, step: int, reasons: tuple[int, int]) -> None:
     assert bool(done) == bool(state.done) == any(reasons)
 
 
-def test_it_keeps_all_rules_and_is_stepped_in_a_batch() -> None:
-    check_env(Drift())
+BY_BASE = ("observe_agrees", "ends_have_reasons", "limits_have_reasons")
+
+
+class OwnNextStart(Drift):
+    def reset_after(self, state: DriftState) -> tuple[jax.Array, DriftState]:
+        obs, state = super().reset_after(state)
+        return obs + 1, state
+
+
+def test_what_the_base_keeps_is_not_checked() -> None:
+    report = report_env(Drift())
+    assert report.ok and report.by_base == BY_BASE and {*BY_BASE} <= {*report.kept}
+    assert f"\n  kept     {', '.join(BY_BASE)}: by `EpisodicEnv`, not checked." in str(report)
+
+
+def test_an_override_is_checked() -> None:
+    report = report_env(OwnNextStart())
+    assert report.by_base == () and "by `EpisodicEnv`" not in str(report)
+    assert {finding.rule for finding in report.findings} == {"observe_agrees"}
+
+
+def test_it_is_stepped_in_a_batch() -> None:
     env = VecEnv(Drift(EnvConfig(max_steps=4)), 3)
     _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 8)
     assert steps.truncated[3::4].all() and steps.truncated.sum() == 6

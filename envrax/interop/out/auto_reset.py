@@ -7,7 +7,7 @@ import jax
 from envrax._jax.keys import to_threefry
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.rule import step_one
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import checked_reset
 from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces.conform import conform
@@ -77,7 +77,7 @@ def require_single(who: str, env: Any) -> None:
 
 def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """Begin an episode with one key."""
-    return reset_slot(env, to_threefry(rng))
+    return checked_reset(env, to_threefry(rng))
 
 
 def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:

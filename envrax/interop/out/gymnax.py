@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax.autoreset.slot import step_slot
+from envrax.autoreset.slot import checked_step
 from envrax.env import AnyEnv
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
@@ -90,7 +90,7 @@ class ToGymnax(Bridge):
     def step_env(self, key: jax.Array, state: GymnaxState, action: Any, params: Any = None) -> Any:
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
         env = self._with(params)
-        obs, env_state, reward, _, info = step_slot(env, state.env_state, action)
+        obs, env_state, reward, _, info = checked_step(env, state.env_state, action)
         who = "to_gymnax(env).step_env"
         require_reward_shape(who, reward, ())
         end = end_of_step(who, env, env_state, info)

@@ -15,8 +15,8 @@ from envrax._jax.compiled import Compiled
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
-from envrax.agent_values import require_one_agent, require_rewards
-from envrax.autoreset.checks import checked, require_same_types
+from envrax.agent_values import require_one_agent
+from envrax.autoreset.slot import checked, require_rewards, require_same_types
 from envrax.batched_env import (
     AnyBatch,
     BatchedEnv,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn, Literal
 
 from envrax._jax.dead_code import without_dead_code
-from envrax._jax.jaxprs import called_program, constants, is_cond, programs_of, selects
+from envrax._jax.jaxprs import called_program, is_cond, selects, within
 
 
 class Unknown(NamedTuple):
@@ -90,7 +90,7 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         if is_cond(eqn):
             return chosen(eqn, values)
         read.extend(x for x in values if not isinstance(x, Unknown))
-        read.extend(x for inner in programs_of(eqn) for x in constants(inner))
+        read.extend(within([eqn])[1])
         names = [f"v{x.number}" if isinstance(x, Unknown) else "known" for x in values]
         how = re.sub(r"0x[0-9a-f]+", "", str(eqn.params))
         rest.append(f"{eqn.primitive} {how} {' '.join(names)}")

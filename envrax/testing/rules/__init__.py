@@ -1,5 +1,9 @@
 """The rules of both checks, in the order of checking."""
 
+from typing import Any, cast
+
+from envrax.env import JaxEnv
+from envrax.episodic_env import EpisodicEnv
 from envrax.testing.rules import (
     batches,
     episodes,
@@ -17,6 +21,7 @@ from envrax.testing.rules.base import Rule
 _STEPS = ("step_returns",)
 _EPISODES = ("reset_after_begins_an_episode",)
 _PURE = ("traces_under_jit", "inputs_are_left_alone", "same_key_same_episode")
+_BASE = cast(Any, (EpisodicEnv.reset, EpisodicEnv.step, JaxEnv.reset_after))
 _KEYS = ("draws_depend_on_the_key", "keys_are_used_once", "key_moves_on")
 
 # To add a rule, write a function in one of these modules and add a row here. The second argument
@@ -36,13 +41,16 @@ ENV_RULES = (
     Rule(spaces.observations_are_in_the_space, _EPISODES),
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",)),
     Rule(
-        returns.observe_agrees, ("traces_under_jit", "observations_are_in_the_space"), traced=True
+        returns.observe_agrees,
+        ("traces_under_jit", "observations_are_in_the_space"),
+        traced=True,
+        kept_by=_BASE,
     ),
     Rule(episodes.done_is_a_flag, _EPISODES),
     Rule(episodes.step_counts, (*_EPISODES, "done_is_a_flag")),
     Rule(episodes.reward_is_a_float, _EPISODES),
-    Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
-    Rule(episodes.limits_have_reasons, ("info_is_fixed", "done_is_a_flag")),
+    Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag"), kept_by=_BASE),
+    Rule(episodes.limits_have_reasons, ("info_is_fixed", "done_is_a_flag"), kept_by=_BASE),
     Rule(episodes.limit_is_in_the_config, ("info_is_fixed", "step_counts"), traced=True),
     Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
     Rule(returns.render_is_an_image, _EPISODES),

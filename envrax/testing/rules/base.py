@@ -43,11 +43,20 @@ class Rule:
     traced : bool
         Whether the rule traces the environment. If so, it is skipped where `traceable` is False,
         and in a batch whose program calls simulators on the host.
+    kept_by : tuple of callable
+        Methods of a base class that keep the rule, whatever else its subclass defines. A class
+        that has them is not checked.
     """
 
     check: Callable[[Any], Faults]
     needs: tuple[str, ...] = ()
     traced: bool = False
+    kept_by: tuple[Callable[..., Any], ...] = ()
+
+    def is_kept_by(self, env: Any) -> bool:
+        """Whether the methods of an environment are those that keep the rule."""
+        methods = [(getattr(type(env), method.__name__, None), method) for method in self.kept_by]
+        return bool(methods) and all(one is other for one, other in methods)
 
     @property
     def name(self) -> str:
@@ -94,29 +103,37 @@ def _checked(
 ) -> Report:
     findings: list[Finding] = []
     kept: list[str] = []
+    by_base: list[str] = []
     waived: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for rule in rules:
         waiver = waivers.get(rule.name)
+        is_kept = rule.is_kept_by(probe.env)
         if rule.traced and not probe.traceable:
             skipped[rule.name] = ON_HOST
         elif missing := [name for name in rule.needs if name not in {*kept, *waived}]:
             skipped[rule.name] = skipped.get(missing[0], f"needs {' and '.join(missing)}")
         else:
             try:
-                found = {fault[:2]: fault for fault in reversed(_faults(rule, probe, subject))}
+                faults = [] if is_kept else _faults(rule, probe, subject)
+                found = {fault[:2]: fault for fault in reversed(faults)}
             except SkipRule as reason:
                 skipped[rule.name] = str(reason)
                 continue
             if not found:
                 kept.append(rule.name)
+            if is_kept:
+                by_base.append(rule.name)
             if waiver and found:
                 waived[rule.name] = waiver.reason
             elif waiver and waiver.is_needed:
                 findings.append(_unneeded(rule, probe, waiver))
             else:
                 findings += [Finding(rule.name, *fault) for fault in reversed(found.values())]
-    return Report(subject, tuple(findings), tuple(kept), skipped, tuple(probe.notes()), waived)
+    notes = tuple(probe.notes())
+    return Report(
+        subject, tuple(findings), tuple(kept), skipped, notes, waived, by_base=tuple(by_base)
+    )
 
 
 def _unneeded(rule: Rule, probe: Any, waiver: Waiver) -> Finding:

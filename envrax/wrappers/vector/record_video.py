@@ -14,7 +14,7 @@ from envrax._checks.counts import require_count
 from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import take_slots
 from envrax._jax.types import is_traced
-from envrax.autoreset.slot import step_slot
+from envrax.autoreset.slot import checked_step
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
@@ -268,7 +268,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 actions = layer.action(actions)
             actions = conform(base.action_space, actions, "RecordVideo.step")
             actions = take_slots(actions, np.asarray(self._recording.slots))
-            step = jax.vmap(partial(step_slot, cast(AnyEnv, _slot_env(base))))
+            step = jax.vmap(partial(checked_step, cast(AnyEnv, _slot_env(base))))
             before = self._recorded_states(layers, state)
             # The states after this step and before auto-reset, which the batch does not return.
             _, after, *_ = step(clone_keys(before), actions)
