@@ -5,9 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envrax._checks.tuples import require_tuple
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 
 
 class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -46,7 +47,7 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         Returns
         -------
         new_state : StateT
-            State after the step. `step` and `done` are set afterwards.
+            State after the step. Its `step` and `done` are replaced: leave them as they are.
         reward : jax.Array
             float32 scalar; with several agents, a dict of one for each.
         terminated : jax.Array
@@ -58,21 +59,41 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """The observation of a state, an element of `observation_space`."""
 
     def info(self, state: StateT) -> Info:
-        """Further entries of a step's info, from the state after the step; none by default."""
+        """
+        Further entries of a step's info, from the state after the step; none by default.
+
+        Not `terminated` and `truncated`, which `advance` and `at_limit` decide.
+        """
         return {}
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         rng, key = jax.random.split(rng)
         state = self.begin(key, rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+        self._require("begin", "the state alone", isinstance(state, EnvState), state)
         return self.observe(state), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, Any, jax.Array, Info]:
         who = type(self).__name__
         advanced, reward, terminated = require_tuple(who, "advance", self.advance(state, action))
+        is_state = isinstance(advanced, EnvState)
+        self._require("advance", "(state, reward, terminated)", is_state, advanced)
+        dtype = getattr(terminated, "dtype", type(terminated))
+        is_flag = np.shape(terminated) == () and np.dtype(dtype) == np.bool_
+        self._require("advance", "terminated as a bool scalar", is_flag, terminated)
         counted = advanced.replace(step=state.step + 1)
         terminated = jnp.asarray(terminated)
         truncated = self.at_limit(counted)
         done = terminated | truncated
         new_state = counted.replace(done=done)
-        info = {**self.info(new_state), "terminated": terminated, "truncated": truncated}
-        return self.observe(new_state), new_state, reward, done, info
+        reasons = {"terminated": terminated, "truncated": truncated}
+        own = self.info(new_state)
+        is_free = isinstance(own, dict) and not own.keys() & reasons
+        self._require("info", "a dict without `terminated` and `truncated`", is_free, own)
+        return self.observe(new_state), new_state, reward, done, {**own, **reasons}
+
+    def _require(self, method: str, expected: str, is_so: bool, got: Any) -> None:
+        """Raise a TypeError for what a method of the subclass should not return."""
+        if not is_so:
+            raise TypeError(
+                f"{type(self).__name__}: expected {method} to return {expected}; got {got!r}."
+            )

@@ -250,7 +250,9 @@ class Probe:
     def notes(self) -> Iterator[str]:
         """Notes on what the steps did not cover, and on ends that look like a time limit."""
         steps: list[Transition] = [*vars(self).get("transitions", ())]
-        limit = self.env.config.max_steps
+        limit: Any = self.env.config.max_steps
+        if not isinstance(limit, int):  # each episode draws its own
+            limit = self.num_steps
         if limit == 1:
             yield "`config.max_steps` is 1, so every episode is one step: is it a placeholder?"
         ends = [t for t in steps if self.needs_reset(t)]

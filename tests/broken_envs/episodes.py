@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from broken_envs.drift import F32, Drift, DriftConfig, Edited
-from envrax import RecordEpisodeStatistics, Wrapper
+from envrax import Box, Discrete, EnvState, EpisodicEnv, RecordEpisodeStatistics, Wrapper
 
 
 class DoneIsAFloat(Edited):
@@ -41,6 +41,30 @@ class StepIsAFloat(Drift):
     def reset(self, rng: jax.Array) -> Any:
         obs, state = super().reset(rng)
         return obs, state.replace(step=jnp.float32(0))
+
+
+class AdvanceEnds(EpisodicEnv[Any, Any, EnvState, DriftConfig]):
+    @property
+    def observation_space(self) -> Any:
+        return Box(0, 10, (), jnp.int32)
+
+    @property
+    def action_space(self) -> Any:
+        return Discrete(3)
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> EnvState:
+        return EnvState(**episode)
+
+    def advance(self, state: EnvState, action: Any) -> Any:
+        return state.replace(done=state.step > 2), jnp.float32(1), False
+
+    def observe(self, state: EnvState) -> Any:
+        return state.step
+
+
+class AdvanceSkips(AdvanceEnds):
+    def advance(self, state: EnvState, action: Any) -> Any:
+        return state.replace(step=state.step + 4), jnp.float32(1), False
 
 
 class RewardIsAnInteger(Edited):
@@ -151,7 +175,7 @@ def EndIsNotCounted() -> Any:
 
 BROKEN: dict[str, list[Any]] = {
     "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
-    "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat],
+    "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat, AdvanceEnds, AdvanceSkips],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
     "limits_have_reasons": [LimitHasNoReason, LimitBeyondReachHasNoReason],

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
+from envrax.episodic_env import EpisodicEnv
 from envrax.testing.probe import REASONS, Probe, Transition
 from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.testing.rules.base import Fault, Faults, SkipRule
@@ -65,6 +66,21 @@ def step_counts(probe: Probe) -> Faults:
         if not wrapped and int(t.state.step) > (limit := probe.env.config.max_steps):
             fix = "Truncate where `step >= self.config.max_steps`."
             yield Fault(step, f"an end within {limit} steps", f"{limit + 1} steps", fix)
+    if isinstance(probe.env, EpisodicEnv):
+        yield from _dropped_by_the_base(probe, probe.env)
+
+
+def _dropped_by_the_base(probe: Probe, env: EpisodicEnv[Any, Any, Any, Any]) -> Faults:
+    """What `advance` writes to `step` and `done`, which `EpisodicEnv.step` replaces."""
+    advance: Any = jax.jit(env.advance) if probe.compiles else env.advance
+    for t in (*probe.uncompiled, *probe.transitions):
+        state = advance(probe.state_to_pass(t.before), t.action)[0]
+        for name, fix in (("step", "Leave it as it is."), ("done", "Return it as `terminated`.")):
+            if state[name] != t.before[name]:
+                got = f"{t.before[name]} before and {state[name]} after"
+                where = f"{probe.class_name}.advance"
+                yield Fault(where, f"`state.{name}` as it was, since `step` replaces it", got, fix)
+                return
 
 
 def reward_is_a_float(probe: Probe) -> Faults:
