@@ -68,7 +68,7 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         rng, key = jax.random.split(rng)
-        state = self.begin(key, rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+        state: Any = self.begin(key, rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
         self._require("begin", "the state alone", isinstance(state, EnvState), state)
         return self.observe(state), state
 
@@ -77,23 +77,24 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         advanced, reward, terminated = require_tuple(who, "advance", self.advance(state, action))
         is_state = isinstance(advanced, EnvState)
         self._require("advance", "(state, reward, terminated)", is_state, advanced)
-        dtype = getattr(terminated, "dtype", type(terminated))
-        is_flag = np.shape(terminated) == () and np.dtype(dtype) == np.bool_
+        is_flag = np.shape(terminated) == () and _dtype_of(terminated) == np.bool_
         self._require("advance", "terminated as a bool scalar", is_flag, terminated)
-        counted = advanced.replace(step=state.step + 1)
+        counted: Any = advanced.replace(step=state.step + 1)
         terminated = jnp.asarray(terminated)
         truncated = self.at_limit(counted)
-        done = terminated | truncated
-        new_state = counted.replace(done=done)
+        new_state = counted.replace(done=terminated | truncated)
         reasons = {"terminated": terminated, "truncated": truncated}
-        own = self.info(new_state)
+        own: Any = self.info(new_state)
         is_free = isinstance(own, dict) and not own.keys() & reasons
         self._require("info", "a dict without `terminated` and `truncated`", is_free, own)
-        return self.observe(new_state), new_state, reward, done, {**own, **reasons}
+        return self.observe(new_state), new_state, reward, new_state.done, {**own, **reasons}
 
     def _require(self, method: str, expected: str, is_so: bool, got: Any) -> None:
         """Raise a TypeError for what a method of the subclass should not return."""
         if not is_so:
-            raise TypeError(
-                f"{type(self).__name__}: expected {method} to return {expected}; got {got!r}."
-            )
+            who = type(self).__name__
+            raise TypeError(f"{who}: expected {method} to return {expected}; got {got!r}.")
+
+
+def _dtype_of(x: Any) -> np.dtype[Any]:
+    return np.dtype(getattr(x, "dtype", type(x)))

@@ -1,5 +1,6 @@
 """`EpisodicEnv`: what `reset` and `step` make of `begin`, `advance`, `observe` and `info`."""
 
+import re
 from typing import Any
 
 import chex
@@ -137,10 +138,27 @@ def test_what_advance_returns_is_checked() -> None:
         FiveValues().step(FiveValues().reset(KEY)[1], 0)
 
 
-class NoFlag(Drift):
-    def advance(self, state: DriftState, action: Any) -> Any:
-        state, reward, _ = super().advance(state, action)
-        return state, reward, jnp.zeros(2, bool)
+def _ending(terminated: Any) -> Any:
+    return lambda self, state, action: (state, jnp.float32(0), terminated)
+
+
+@pytest.mark.parametrize(
+    ("method", "function", "expected"),
+    [
+        ("begin", lambda self, key, **episode: (1, 2), "the state alone; got (1, 2)"),
+        ("advance", lambda self, s, a: (jnp.float32(0), s, False), "(state, reward, terminated)"),
+        ("advance", _ending(1), "terminated as a bool scalar; got 1"),
+        ("advance", _ending(None), "terminated as a bool scalar; got None"),
+        ("advance", _ending({"a": True}), "terminated as a bool scalar; got {'a': True}"),
+        ("advance", _ending(jnp.zeros(2, bool)), "terminated as a bool scalar; got"),
+        ("info", lambda self, s: {"truncated": s.x > 0}, "a dict without `terminated` and"),
+        ("info", lambda self, s: s.x, "a dict without `terminated` and `truncated`"),
+    ],
+)
+def test_what_else_is_returned_is_said(method: str, function: Any, expected: str) -> None:
+    env: Any = type("Odd", (Drift,), {method: function})()
+    with pytest.raises(TypeError, match=re.escape(f"Odd: expected {method} to return {expected}")):
+        env.step(env.reset(KEY)[1], 0)
 
 
 class ForgetsItsKey(Drift):
@@ -158,7 +176,6 @@ class IntReward(Drift):
 @pytest.mark.parametrize(
     ("broken", "rule"),
     [
-        (NoFlag, "done_is_a_flag"),
         (ForgetsItsKey, "key_moves_on"),
         pytest.param(IntReward, "reward_is_a_float", marks=pytest.mark.slow),
     ],
