@@ -230,7 +230,7 @@ class Fleet(Members):
 
     def _split(self, rng: jax.Array) -> list[jax.Array]:
         """A key for every member."""
-        return list(split_key(rng, len(self)))
+        return list(split_key(copy_numpy(rng), len(self)))
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, Any]:
         """The types of the arguments of the compiled step, from those of the results of reset."""

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 T = TypeVar("T")
 
@@ -32,33 +33,44 @@ class StateCopies:
     """
 
     def __init__(self) -> None:
-        self._types: frozenset[type] | None = None
+        self._class: type | None = None
+        self._types = frozenset[type]()
         self._fields: Any = None
 
     def __call__(self, state: T) -> T:
-        if self._types is None:
+        if self._class is None and not _is_traced(state):
             self._remember(state)
         try:
-            if self._types and self._types.issuperset(map(type, self._fields(state))):
+            if type(state) is self._class and self._types.issuperset(
+                map(type, self._fields(state))
+            ):
                 return state
         except AttributeError:
-            pass  # a state with other fields
+            pass  # a state around one of another class
         return copy_numpy(state)
 
     def _remember(self, state: Any) -> None:
         """The types of all fields, none if one may hold an array of NumPy."""
         fields = _fields_within(state)
-        known = [isinstance(x, jax.Array) or dataclasses.is_dataclass(x) for x in fields.values()]
-        self._types = frozenset()
-        if len(fields) > 1 and all(known):
-            self._types = frozenset(map(type, fields.values()))
-            self._fields = attrgetter(*fields)
+        known = [isinstance(x, jax.Array) or _has_fields(x) for x in fields.values()]
+        is_quick = len(fields) > 1 and all(known)
+        self._class = type(state)
+        self._types = frozenset(map(type, fields.values())) if is_quick else self._types
+        self._fields = attrgetter(*fields) if is_quick else lambda _: (None,)
+
+
+def _is_traced(tree: Any) -> bool:
+    return any([isinstance(x, Tracer) for x in jax.tree.leaves(tree)])
+
+
+def _has_fields(x: Any) -> bool:
+    return dataclasses.is_dataclass(x) and hasattr(x, "__dict__")
 
 
 def _fields_within(x: Any, path: str = "") -> dict[str, Any]:
     """The fields of a state, and of the states within it, by their dotted names."""
     fields: dict[str, Any] = {}
-    if dataclasses.is_dataclass(x) and hasattr(x, "__dict__"):
+    if _has_fields(x):
         for name, value in vars(x).items():
             fields[path + name] = value
             if not isinstance(value, jax.Array):

@@ -1,5 +1,6 @@
 """An array of NumPy may be written to again as soon as a call has returned, whatever still runs."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from helpers import written_again
 
 import envrax
 from envrax import Box, EnvConfig, EnvState, JaxEnv, JitWrapper, MultiEnv, MultiVecEnv, VecEnv
+from envrax._jax.copies import StateCopies
 from envrax.multi_agent import OneAgent, with_policy_state
 from envrax.testing import NimWorld
 from envrax.wrappers.vector import NormalizeReward
@@ -206,3 +208,40 @@ def test_what_is_written_later_is_not_read(doors: Callable[[], Doors]) -> None:
         if not all([np.array_equal(x, y) for x, y in pairs]):
             wrong.append(name)
     assert not wrong
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(slots=True)
+class Slots:
+    z: Any
+
+
+@chex.dataclass
+class AroundSlots(EnvState):
+    inner: Slots
+
+
+@chex.dataclass
+class WithMore(EchoState):
+    more: Any
+
+
+def test_each_leaf_of_a_state_is_looked_at() -> None:
+    """Also in a dataclass without `__dict__`, and in a class with more fields than the first."""
+    zero, array = jnp.int32(0), np.zeros(3)
+    first = dict(rng=KEY, step=zero, done=jnp.bool_(False))
+    copies = StateCopies()
+    copies(AroundSlots(inner=Slots(z=zero), **first))
+    assert copies(AroundSlots(inner=Slots(z=array), **first)).inner.z is not array
+    copies = StateCopies()
+    copies(EchoState(x=zero, **first))
+    state = EchoState(x=zero, **first)
+    assert copies(state) is state
+    assert copies(WithMore(x=zero, more=array, **first)).more is not array
+
+
+def test_the_key_of_a_fleet_is_copied() -> None:
+    fleet = MultiVecEnv([VecEnv(Echo(), 2)])
+    raw = np.asarray(jax.random.PRNGKey(5))
+    found = written_again(lambda rng: envrax.start(fleet, rng).rng, raw)
+    chex.assert_trees_all_equal(found, jax.device_get(envrax.start(fleet, raw).rng))

@@ -1,5 +1,6 @@
 """The abstract methods of an environment, and its defaults."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ from config.test_config import Open
 from fakes import VectorEnv
 
 from envrax import EnvConfig, JaxEnv
+from envrax.env import adds
+from envrax.testing import CountingEnv
 
 
 @pytest.mark.parametrize("missing", ["observation_space", "action_space", "reset", "step"])
@@ -27,3 +30,12 @@ def test_defaults_of_a_base_env(compile_counter: Any) -> None:
     with compile_counter() as compiled:
         assert env.compile() is None
     assert compiled.count == 0
+
+
+def test_what_a_decorator_copies_is_no_mark() -> None:
+    class Logged(CountingEnv):
+        @functools.wraps(JaxEnv.reset_after)
+        def reset_after(self, state: Any) -> Any:
+            return self.reset(state.rng)
+
+    assert adds(Logged().reset_after) and not adds(CountingEnv().reset_after)
