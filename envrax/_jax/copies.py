@@ -71,7 +71,8 @@ def _fields_within(x: Any, path: str = "") -> dict[str, Any]:
     """The fields of a state, and of the states within it, by their dotted names."""
     fields: dict[str, Any] = {}
     if _has_fields(x):
-        for name, value in vars(x).items():
+        own: dict[str, Any] = x.__dict__
+        for name, value in own.items():
             fields[path + name] = value
             if not isinstance(value, jax.Array):
                 fields |= _fields_within(value, f"{path}{name}.")

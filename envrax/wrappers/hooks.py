@@ -21,20 +21,20 @@ class Hooks:
     each_agent: ClassVar[bool] = False
 
     @hands_on
-    def action(self, action: Any) -> Any:
+    def action(self, action: Any, /) -> Any:
         """Hook: the action for what is wrapped."""
         return action
 
-    def observation(self, obs: Any) -> Any:
+    def observation(self, obs: Any, /) -> Any:
         """Hook: the observation returned to the caller; of a batch also that in `final_obs`."""
         return obs
 
-    def reward(self, reward: jax.Array) -> jax.Array:
+    def reward(self, reward: jax.Array, /) -> jax.Array:
         """Hook: the reward returned to the caller."""
         return reward
 
     @hands_on
-    def info(self, info: Info) -> Info:
+    def info(self, info: Info, /) -> Info:
         """Hook: the info returned to the caller, a new dict. Do not change the argument."""
         return info
 
