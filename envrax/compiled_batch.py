@@ -15,10 +15,10 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
-from envrax._jax.types import output_types
+from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
-from envrax.spaces.conform import conform
+from envrax.spaces.conform import conform, conformed_types
 
 _PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
 
@@ -247,7 +247,10 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, StepOptions]:
         """The types of the arguments of `step`, from those of the results of `reset`."""
-        actions = output_types(self.action_space.sample, self.layout)
+        actions = conformed_types(self.action_space)
+        if self.layout is not None:
+            layouts = jax.tree.map(lambda _: self.layout, actions)
+            actions = with_shardings(actions, layouts)
         return returned[1], actions, self._options
 
 

@@ -15,9 +15,8 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key, split_key, to_threefry
-from envrax._jax.types import output_types
 from envrax.spaces import Space
-from envrax.spaces.conform import conform_each
+from envrax.spaces.conform import conform_each, conformed_types
 
 
 class Fleet(Members):
@@ -237,7 +236,7 @@ class Fleet(Members):
         begun, _ = returned
         donated = {i: begun[i][1] for i in self._donated}
         kept = {i: begun[i][1] for i in self._kept}
-        actions = {i: output_types(space.sample) for i, space in self._action_spaces.items()}
+        actions = {i: conformed_types(space) for i, space in self._action_spaces.items()}
         return donated, kept, actions
 
     def _gathered(

@@ -14,10 +14,9 @@ from jax.sharding import NamedSharding
 from envrax._jax.keys import key_types
 
 
-def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
+def output_types(function: Callable[[jax.Array], Any]) -> Any:
     """Shapes and dtypes of the result of a function of a PRNG key, such as `space.sample`."""
-    types: Any = jax.eval_shape(function, key_types()[0])
-    return with_shardings(types, jax.tree.map(lambda _: layout, types)) if layout else types
+    return jax.eval_shape(function, key_types()[0])
 
 
 def with_shardings(types: Any, shardings: Any) -> Any:

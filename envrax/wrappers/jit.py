@@ -10,7 +10,7 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
-from envrax._jax.types import is_traced, output_types
+from envrax._jax.types import is_traced
 from envrax.autoreset.slot import checked, strongly_typed
 from envrax.env import (
     ActSpaceT,
@@ -22,7 +22,7 @@ from envrax.env import (
     StateT,
     starting_method_name,
 )
-from envrax.spaces.conform import conform
+from envrax.spaces.conform import conform, conformed_types
 from envrax.termination import step_env
 from envrax.wrappers.base import Wrapper, layers
 
@@ -145,7 +145,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         compile_pair(self._reset, self._step, self._step_types, self.cache_dir)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any]:
-        return returned[1], output_types(self._action_space.sample)
+        return returned[1], conformed_types(self._action_space)
 
     def _checked_reset(self, rng: jax.Array) -> Any:
         return checked(self.env, "reset", self.env.reset(rng))
@@ -159,8 +159,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 def compilation(env: AnyEnv) -> Compilation | None:
     """The compile options of the outermost `JitWrapper` of a stack; None if there is none."""
-    jit_wrappers = [layer for layer in layers(env) if isinstance(layer, JitWrapper)]
-    return Compilation(jit_wrappers[0].cache_dir) if jit_wrappers else None
+    for layer in layers(env):
+        if isinstance(layer, JitWrapper):
+            return Compilation(layer.cache_dir)
+    return None
 
 
 def cache_dir_of(env: AnyEnv) -> CacheDir:
