@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.returned import require_tuple
 from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource, adds, hands_on
 from envrax.spaces import Space
 

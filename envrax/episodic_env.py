@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax._checks.tuples import require_tuple
+from envrax._jax.returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 
 

@@ -10,18 +10,10 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
+from envrax._jax.returned import returned_arrays
 from envrax._jax.types import is_traced
-from envrax.autoreset.slot import checked, strongly_typed
-from envrax.env import (
-    ActSpaceT,
-    AnyEnv,
-    ConfigT,
-    Info,
-    JaxEnv,
-    ObsSpaceT,
-    StateT,
-    starting_method_name,
-)
+from envrax.autoreset.slot import next_episode
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces.conform import conform, conformed_types
 from envrax.termination import step_env
 from envrax.wrappers.base import Wrapper, layers
@@ -148,13 +140,15 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return returned[1], conformed_types(self._action_space)
 
     def _checked_reset(self, rng: jax.Array) -> Any:
-        return checked(self.env, "reset", self.env.reset(rng))
+        who = type(self.env).__name__
+        return returned_arrays(who, "reset", self.env.reset(rng), EnvState)
 
     def _checked_reset_after(self, state: StateT) -> Any:
-        return checked(self.env, starting_method_name(self.env), self.env.reset_after(state))
+        return next_episode(self.env, state)
 
     def _checked_step(self, state: StateT, action: Any) -> Any:
-        return strongly_typed(self.env, "step", step_env(self.env, state, action))
+        stepped = step_env(self.env, state, action)
+        return returned_arrays(type(self.env).__name__, "step", stepped)
 
 
 def compilation(env: AnyEnv) -> Compilation | None:
