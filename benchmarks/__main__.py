@@ -35,6 +35,7 @@ BENCHMARKS = {
     "scale": "memory.scale",
     "slots": "choosing.slots",
     "bridges": "bridges.steps",
+    "hosts": "hosts.steps",
     "learned-ppo": "learned.ppo",
     "learned-dqn": "learned.dqn",
     "learned-fleet": "learned.fleet",
@@ -53,6 +54,7 @@ what they measure:
   start                       from `import envrax` to the first step
   learned-...                 what each example learns
   bridges                     a step in other trainers
+  hosts                       a step of simulators on the host
   scale                       memory and time of a million slots
   randomization               a config in every slot
   rollouts, parts             `rollout`, and single parts of a step

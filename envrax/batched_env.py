@@ -10,6 +10,7 @@ import numpy as np
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.returned import require_tuple
+from envrax._jax.types import is_inside_jit_quick, is_traced
 from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource, adds, hands_on
 from envrax.spaces import Space
 
@@ -26,11 +27,14 @@ class StepOptions(NamedTuple):
         Whether the infos have `final_obs`, `final_mask` if there are masks, and the reasons.
     reasons : bool
         Whether the infos have the reasons, `terminated` and `truncated`.
+    straight : bool
+        Whether it is known that the call `goes_straight` to a simulator.
     """
 
     autoreset: bool = True
     final_obs: bool = False
     reasons: bool = False
+    straight: bool = False
 
 
 class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
@@ -244,8 +248,31 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         """`step` with other options, which a batch of the user ignores."""
         return self.step(state, actions)
 
+    @property
+    def _straight(self) -> bool:
+        """Whether calls from Python reach a simulator on the host, with no program around it."""
+        return not self.traceable
+
 
 AnyBatch = BatchedEnv[Any, Any]
+
+
+def is_straight(env: Any) -> bool:
+    """Whether an environment, or a batch, is called straight from Python: compile nothing of it."""
+    own: Any = env  # its members are private
+    return own._straight if isinstance(env, BatchedEnv) else not own.traceable
+
+
+def goes_straight(env: Any, args: Any) -> bool:
+    """
+    Whether a call with these arguments goes straight to a simulator on the host.
+
+    It does not inside `jax.jit`, also where no argument is traced. Ask once a call, and pass the
+    answer on: `StepOptions.straight`.
+    """
+    if not (is_straight(env) and env.traceable):
+        return not env.traceable
+    return not (is_traced(args) or is_inside_jit_quick())
 
 
 def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -> Any:

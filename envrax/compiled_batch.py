@@ -16,7 +16,7 @@ from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import with_shardings
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, conformed_types
@@ -263,7 +263,7 @@ def compilation_of(batch: AnyBatch) -> Compilation | None:
     """The options with which a batch is compiled, for what is around it; None if it is not."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation
-    return Compilation() if batch.traceable else None
+    return None if is_straight(batch) else Compilation()
 
 
 def layout_of(env: Any) -> NamedSharding | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from envrax import libraries
 from envrax._checks.names import available, close_matches, did_you_mean, search
-from envrax._checks.packages import how_to_install, import_whole, module_being_imported
+from envrax._checks.packages import how_to_install, import_whole
 from envrax.config import require_decorated
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
@@ -76,7 +76,6 @@ class Suite(Protocol):
 # A spec, and the suite that registered it, reduced to this environment.
 _Entry = tuple[EnvSpec, Suite | None]
 _ENTRIES: dict[str, _Entry] = {}
-_REGISTERED_BY: dict[str, str] = {}  # the module whose import registered a name
 _LOCK = threading.Lock()
 
 
@@ -168,7 +167,7 @@ def get_spec(name: str) -> EnvSpec:
         If the name is not registered; the message offers close matches.
     MissingPackageError
         If its suite, or the module before ":", cannot be imported, whatever it raises. Then no
-        name that it registered stays.
+        name with its prefix stays, and none of a class that it defines.
     """
     return copied(load_entry(name)[0])
 
@@ -274,7 +273,6 @@ def _add(entries: list[_Entry]) -> None:
                 )
             new[name] = copied(spec), suite
         _ENTRIES.update(new)
-        _REGISTERED_BY.update(dict.fromkeys(new, module_being_imported()))
 
 
 def _check(spec: EnvSpec) -> None:
@@ -302,15 +300,16 @@ def import_suite(prefix: str) -> None:
 
 
 def _import(module: str, prefix: str) -> None:
-    """Import the module of a suite. If that fails, no name that the module registered stays."""
+    """Import the module of a suite. If that fails, its names go, and those of its classes."""
     before = set(_ENTRIES)
     try:
         import_whole(module, f"Suite {prefix!r}")
     except BaseException:
-        remain = {"", *sys.modules}  # Python forgets a module whose import failed
         with _LOCK:
             for name in _ENTRIES.keys() - before:
-                if _REGISTERED_BY[name] not in remain:
+                # Python forgets a module whose import failed.
+                is_lost = _ENTRIES[name][0].env_class.__module__ not in sys.modules
+                if is_lost or name.startswith(f"{prefix}/"):
                     del _ENTRIES[name]
         raise
 

@@ -1,7 +1,6 @@
 """Installed packages and their versions, how to install others, and importing other code."""
 
 import importlib.util
-import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -59,14 +58,6 @@ def import_whole(module: str, who: str) -> None:
             f"{who}: expected a module that can be imported; got {module!r}, which raises "
             f"{type(error).__name__}: {error}.{advice}"
         ) from error
-
-
-def module_being_imported() -> str:
-    """The name of the innermost module whose code this thread is running for an import, or ""."""
-    frame = inspect.currentframe()
-    while frame and frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    return frame.f_globals.get("__name__", "") if frame else ""
 
 
 def how_to_install(extra: str) -> str:

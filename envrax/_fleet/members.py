@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from envrax._fleet.container import Container
+from envrax.batched_env import is_straight
 from envrax.env import Resource
 
 
@@ -43,7 +44,7 @@ class Members(Resource):
                     f"{who}: expected each member that runs on the host only once; got {member!r} "
                     f"again at {label!r}. Build a second instance."
                 )
-            if not member.traceable:
+            if is_straight(member):
                 on_host.append(member)
         functions = [getattr(member, "_write_first", ()) for member in self._members]
         self._write_first = tuple(itertools.chain(*functions))

@@ -15,7 +15,7 @@ from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
 from envrax.autoreset.slot import checked_step, require_same_types
-from envrax.batched_env import AnyBatch, StepOptions, step_with
+from envrax.batched_env import AnyBatch, StepOptions, goes_straight, step_with
 from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -151,9 +151,11 @@ def evaluate(
             )
     if n_keys is not None:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
-    if not (env.traceable and is_traced((position, played.arrays))):
+    straight = goes_straight(env, (position, played.arrays))
+    if straight or not is_traced((position, played.arrays)):
         played = trace_policy(env, played, position)
-    return without_missing(_run(in_slots, env, n_episodes, max_steps, played, position), n_episodes)
+    play = partial(in_slots, straight=True) if straight else partial(_run, in_slots)
+    return without_missing(play(env, n_episodes, max_steps, played, position), n_episodes)
 
 
 def require_counts(
@@ -211,7 +213,7 @@ def _episode(
     """One episode, decided by its key."""
 
     def step(position: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
-        rng, action, policy_state, _ = act(env, policy, position)
+        rng, action, policy_state, _ = act(env, policy, position, not env.traceable)
         action = conform(env.action_space, action, "policy", "action")
         obs, state, reward, _, info = checked_step(env, position.env_state, action)
         before = {"obs": position.obs, "state": position.env_state}
@@ -251,12 +253,14 @@ def in_slots(
     max_steps: int,
     policy: AnyPolicy | PolicyPerSlot,
     position: Rollout,
+    straight: bool = False,
 ) -> Evaluation:
     """
     Episodes in the slots of a batch.
 
     With a `PolicyPerSlot`, a slot whose episode is over begins the next one by its key. Else the
-    batch resets its slots itself, and the episodes count in the order in which they start.
+    batch resets its slots itself, and the episodes count in the order in which they start. It is a
+    loop in Python where its calls go `straight` to the host.
     """
     by_key = isinstance(policy, PolicyPerSlot)
     layout = layout_of(env)
@@ -271,7 +275,7 @@ def in_slots(
             policy_state=memory if layout is None else reshard(memory, layout)
         )
     else:
-        step = partial(_play_step, env, policy)
+        step = partial(_play_step, env, policy, straight)
 
     def goes_on(carry: tuple[Rollout, Tally]) -> jax.Array:
         return must_go_on(carry[1], max_steps, by_key)
@@ -285,12 +289,11 @@ def in_slots(
         return position, add_step(tally, *results, max_steps, by_key)
 
     info = None
-    traceable = env.traceable
-    if traceable:
+    if not straight:
         step = jax.jit(step)  # traced once, for the types and for the loop
         info = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, position)[1][2])
     tally = first_tally(env, n_episodes, info)
-    return while_loop(traceable, goes_on, next_step, (position, tally))[1].found
+    return while_loop(not straight, goes_on, next_step, (position, tally))[1].found
 
 
 def _begin(
@@ -320,9 +323,11 @@ def _step(
     return Rollout(obs, state, memory, position.rng), (reward, end, with_reasons(info, end))
 
 
-def _play_step(env: AnyBatch, policy: AnyPolicy, position: Rollout) -> tuple[Rollout, Any]:
+def _play_step(
+    env: AnyBatch, policy: AnyPolicy, straight: bool, position: Rollout
+) -> tuple[Rollout, Any]:
     """One step as `rollout` takes it."""
-    position, step = play_step(env, policy, position)
+    position, step = play_step(env, policy, position, straight=straight)
     info = {name: x for name, x in step.info.items() if name != "final_mask"}
     end = End(step.done, step.terminated, step.truncated)
     return position, (step.reward, end, info)

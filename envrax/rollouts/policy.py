@@ -19,7 +19,7 @@ from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
 from envrax._jax.returned import returned_arrays, strip_weak_type
 from envrax._jax.types import leaf_type, same_types, with_shardings
-from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv, is_straight
 from envrax.compiled_batch import CompiledBatch, layout_of
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
@@ -210,7 +210,7 @@ def input_types(env: AnyEnv | AnyBatch, names: tuple[str, ...], position: Any) -
             as_types = True
     if not as_types:
         return *given, {}
-    inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(inputs_of, env)
+    inputs = partial(inputs_of, env) if is_straight(env) else _compiled_inputs(env).eval_shape
     return inputs(names, position)
 
 
@@ -255,8 +255,6 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     slots: tuple[int, ...] = () if isinstance(env, JaxEnv) else (env.n_slots,)
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state
-    if not env.traceable and (first := getattr(state, "first", None)) is not None:
-        return jnp.asarray(first)
     steps: Any = getattr(state, "step", 0)
     n_slots = sum(slots)
     n_rows = jnp.size(steps)

@@ -21,7 +21,14 @@ from envrax._jax.returned import numbers_as_arrays, strip_weak_type
 from envrax._jax.types import is_inside_jit, is_traced
 from envrax.autoreset.rule import step_and_reset
 from envrax.autoreset.slot import checked_reset
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
+from envrax.batched_env import (
+    AnyBatch,
+    BatchedEnv,
+    StepOptions,
+    goes_straight,
+    require_final_obs,
+    step_with,
+)
 from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -41,7 +48,6 @@ from envrax.spaces.conform import conform
 from envrax.termination import episode_end, reasons_in
 
 CHUNKS = 20  # of a rollout with a progress bar
-_OPTIONS = StepOptions(final_obs=True)
 
 
 class Rollout(NamedTuple):
@@ -131,7 +137,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     layout = layout_of(env)
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
-    if is_traced(rng) or not env.traceable:
+    if is_traced(rng) or goes_straight(env, rng):
         rng, key = _split(env, rng)
         begun = env.reset(key) if isinstance(env, BatchedEnv) else checked_reset(env, key)
         obs, state = varying_like(key, begun)
@@ -267,15 +273,16 @@ def rollout(
     for write in getattr(env, "_write_first", ()):
         write()
     played, jitted = read_policy(env, cast(Any, policy))
-    if not env.traceable:
-        played = trace_policy(env, played, start)
-        return _on_the_host(env, played, collect, n_steps, start, progress)
-    if is_traced((start, played.arrays)):
+    straight = goes_straight(env, (start, played.arrays))
+    if not straight and is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
     played = trace_policy(env, played, start)
     # A policy that closes over tracers is a part of the caller's own program, a `grad` for example.
-    if isinstance(played, TracedPolicy) and is_traced(played.traced.constants):
+    is_inside = isinstance(played, TracedPolicy) and is_traced(played.traced.constants)
+    if env.traceable and is_inside:
         return _scan(env, played, collect, n_steps, start)
+    if straight:
+        return _on_the_host(env, played, collect, n_steps, start, progress)
     owners = [env] if jitted is None else [env, jitted]
     if collect is not None:
         collect, compiled = _trace_collect(env, played, collect, start)
@@ -327,9 +334,14 @@ def play_step(
     _: Any = None,  # `jax.lax.scan` passes it
     *,
     collect: Any = None,
+    straight: bool = False,
 ) -> tuple[Rollout, Any]:
-    """One step of a policy: where to go on, and the `Transition` or what `collect` keeps of it."""
-    rng, action, policy_state, extras = act(env, policy, position)
+    """
+    One step of a policy: where to go on, and the `Transition` or what `collect` keeps of it.
+
+    The policy is compiled on its own where the call goes `straight` to the host.
+    """
+    rng, action, policy_state, extras = act(env, policy, position, straight)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
         stepped = step_and_reset(env, None, position.env_state, action, final_obs=True)
@@ -337,14 +349,15 @@ def play_step(
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
-        obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
+        options = StepOptions(final_obs=True, straight=straight)
+        obs, state, reward, done, info = step_with(env, position.env_state, action, options)
         require_final_obs(type(env).__name__, info)
         shape = (env.n_slots,)
-        if env.traceable:
-            done, terminated, truncated = episode_end(env, shape, done, info)
-        else:
+        if straight:
             ends = _compiled_end(env.name, shape, done, reasons_in(info))
-            done, terminated, truncated = ends
+        else:
+            ends = episode_end(env, shape, done, info)
+        done, terminated, truncated = ends
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
@@ -357,9 +370,11 @@ def play_step(
 _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
 
 
-def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout) -> tuple[Any, Any, Any, Any]:
+def act(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout, straight: bool
+) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
-    call = call_policy if env.traceable else call_compiled(env)
+    call = call_compiled(env) if straight else call_policy
     return call(policy, *inputs_of(env, policy.extra_names, position))
 
 
@@ -383,7 +398,7 @@ def _on_the_host(
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            position, kept = play_step(env, policy, position, collect=collect)
+            position, kept = play_step(env, policy, position, collect=collect, straight=True)
             steps.append(copy_numpy(kept))
             # A simulator may write the next observation over this one.
             position = position._replace(obs=copy_numpy(position.obs))

@@ -252,27 +252,22 @@ def test_a_suite_that_is_mended_is_imported_anew(install: Install, tmp_path: Pat
 
 
 def test_nothing_of_a_suite_that_fails_stays(install: Install, tmp_path: Path) -> None:
-    """Names without its prefix, and those of its other modules; a second try says the same."""
+    """Names of its classes without its prefix, and its names of others' classes."""
     register = "import envrax\nfrom fakes import VectorConfig, VectorEnv\n"
-    register += "envrax.register({name!r}, VectorEnv, VectorConfig())\n"
+    register += "class Own(VectorEnv): ...\nenvrax.register({name!r}, {cls}, VectorConfig())\n"
     package = tmp_path / "faulty"
     package.mkdir()
-    (package / "part.py").write_text(register.format(name="Part-v0"))
-    (tmp_path / "other_suite.py").write_text(register.format(name="Other-v0"))
-    lines = "import other_suite\nfrom faulty import part\nraise OSError('no disk')"
-    (package / "__init__.py").write_text(register.format(name="Plain-v0") + lines)
+    (package / "part.py").write_text(register.format(name="Part-v0", cls="Own"))
+    (package / "more.py").write_text(register.format(name="faulty/More-v0", cls="VectorEnv"))
+    (tmp_path / "other_suite.py").write_text(register.format(name="Other-v0", cls="Own"))
+    lines = "import other_suite\nfrom faulty import more, part\nraise OSError('no disk')"
+    (package / "__init__.py").write_text(register.format(name="Plain-v0", cls="Own") + lines)
     install("faulty", value="faulty")
     before = set(envrax.registered_names())
     for module in ("faulty", "faulty", "faulty.part"):
         with pytest.raises(MissingPackageError, match="no disk"):
-            envrax.make(f"{module}:Plain-v0")
+            envrax.make(f"{module}:faulty/More-v0")
         assert set(envrax.registered_names()) - before == {"Other-v0"}
-
-
-def test_code_without_a_module_may_register() -> None:
-    code = "envrax.register('Run-v0', VectorEnv, VectorConfig())"
-    exec(code, {"envrax": envrax, "VectorEnv": VectorEnv, "VectorConfig": VectorConfig})
-    assert "Run-v0" in envrax.registered_names()
 
 
 def test_only_a_missing_module_is_to_be_installed(install: Install) -> None:
@@ -292,7 +287,7 @@ def test_an_interrupted_import_leaves_no_names(install: Install) -> None:
 def test_names_of_another_thread_stay(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     def register_meanwhile() -> None:
         with ThreadPoolExecutor() as pool:
-            pool.submit(envrax.register, "faulty/Mine-v0", VectorEnv, VectorConfig()).result()
+            pool.submit(envrax.register, "mine/Mine-v0", VectorEnv, VectorConfig()).result()
 
     events = SimpleNamespace(register_meanwhile=register_meanwhile)
     monkeypatch.setitem(sys.modules, "events_of_this_test", events)
@@ -300,7 +295,7 @@ def test_names_of_another_thread_stay(install: Install, monkeypatch: pytest.Monk
     install("faulty", SUITE + call)
     with pytest.raises(MissingPackageError):
         envrax.make("faulty/A-v0")
-    assert "faulty/Mine-v0" in envrax.registered_names()
+    assert "mine/Mine-v0" in envrax.registered_names()
     assert "faulty/B-v0" not in envrax.registered_names()
 
 

@@ -1,5 +1,6 @@
 """`from_host`: simulators inside compiled programs."""
 
+import signal
 import threading
 import time
 from typing import Any
@@ -14,7 +15,8 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
-from envrax.interop.host.host_batch import seed_of
+from envrax.interop.host.batch import HostBatch, seed_of
+from envrax.interop.host.simulator import VectorSimulator
 from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
@@ -98,7 +100,7 @@ def test_a_faulty_simulator_is_found() -> None:
     env = from_host(Cart, N, Box(-0.1, 0.1, (4,)), Discrete(2))
     findings = report_batched_env(env).findings
     assert [finding.rule for finding in findings] == ["observations_are_in_the_space"]
-    with pytest.raises(NotImplementedError, match=r"with a method `render\(\)`"):
+    with pytest.raises(NotImplementedError, match=r"a method `render\(\)`"):
         env.render_slot(env.reset(KEY)[1])
 
 
@@ -178,19 +180,48 @@ def test_wrappers_and_resets_by_mask() -> None:
 def test_errors_of_a_simulator_arrive() -> None:
     env = walks()
     state = env.reset(KEY)[1]
-    env.simulators[2].fails = True
+    env.simulator.all[2].fails = True
     with pytest.raises(ZeroDivisionError, match="the wheel is off"):
         env.step(state, jnp.ones(N, jnp.int32))
     with pytest.raises(RuntimeError, match="cannot go back"):  # two of them have moved on
         env.step(state, jnp.ones(N, jnp.int32))
     end, _ = envrax.rollout(env, None, envrax.start(env, KEY), 3)
-    env.simulators[1].fails = True
+    env.simulator.all[1].fails = True
+    with pytest.raises(ZeroDivisionError, match="the wheel is off"):
+        envrax.rollout(env, None, end, 3)
+    state = env.reset(KEY)[1]
+    env.simulator.all[1].fails = True
     with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
-        jax.block_until_ready(envrax.rollout(env, None, end, 3))
+        jax.block_until_ready(jax.jit(env.step)(state, jnp.ones(N, jnp.int32)))
     _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 5)
     fresh = walks()
     _, expected = envrax.rollout(fresh, None, envrax.start(fresh, KEY), 1)
     assert_trees_equal(steps.obs["where"][:1], expected.obs["where"])
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, vector.RecordEpisodeStatistics])
+def test_an_interrupt_arrives_in_the_step_in_which_it_comes(wrap: Any) -> None:
+    n_steps = 0
+
+    class Interrupted(Walk):
+        def step(self, action: Any) -> Any:
+            nonlocal n_steps
+            n_steps += 1
+            if n_steps == 7:
+                signal.raise_signal(signal.SIGINT)
+            return super().step(action)
+
+    space = Dict(where=Box(0, 9, (1,)))
+    env = wrap(from_host(Interrupted, 1, space, Discrete(3), final_obs=True))
+    at = envrax.start(env, KEY)
+    for play in (
+        lambda: envrax.rollout(env, None, at, 200),
+        lambda: envrax.evaluate(env, None, KEY, 50),
+    ):
+        n_steps = 0
+        with pytest.raises(KeyboardInterrupt):
+            play()
+        assert n_steps == 7
 
 
 def test_illegal_actions_infos_of_resets_and_closed_batches() -> None:
@@ -284,13 +315,13 @@ def test_one_buffer_for_all_and_errors_while_others_run(threads: int) -> None:
         obs, state, _, _, infos = env.step(state, actions)
         np.testing.assert_array_equal(infos["far"], infos["final_obs"]["where"][:, 0])
     begun = env.reset(KEY)
-    env.simulators[0].fails = True
+    env.simulator.all[0].fails = True
     with pytest.raises(StopIteration):
         env.step(begun[1], jnp.ones(3, jnp.int32))
     again = env.reset(KEY)
     time.sleep(0.1)
     assert_trees_equal(again[0], begun[0])
-    np.testing.assert_array_equal([x.where[0] for x in env.simulators], begun[0]["where"][:, 0])
+    np.testing.assert_array_equal([x.where[0] for x in env.simulator.all], begun[0]["where"][:, 0])
     legacy = jax.random.PRNGKey(3)
     found, _ = env.reset_where(np.arange(3) > 0, *again, legacy)
     assert_trees_equal(found["where"][1:], env.reset(legacy)[0]["where"][1:])
@@ -321,3 +352,49 @@ def test_what_the_policy_returned_has_a_gradient() -> None:
 
     gradient = jax.grad(loss)(jnp.float32(1))
     np.testing.assert_allclose(gradient, 2 * at.obs["where"].sum())
+
+
+class Ticks(VectorSimulator):
+    """A protocol of its own: one array for all, resets itself, forgets the last observation."""
+
+    who = "from_ticks"
+    n = 3
+    name = "Ticks"
+    observation_space = Box(0, 9, (), jnp.int32)
+    action_space = Discrete(2)
+    resets_itself = True
+    has_last = False
+
+    def begin(self, seeds: Any) -> Any:
+        self.now = np.asarray(seeds) % 4
+        return self.now
+
+    def step(self, actions: Any, last: bool) -> Any:
+        self.now += actions
+        ended = self.now > 4
+        self.now[ended] = 0
+        return self.now, ended.astype(float), ended, ~ended & False, {}, None
+
+
+def test_another_protocol_is_one_class() -> None:
+    """And without its last observations, what needs them is refused by name."""
+    env = HostBatch(Ticks())
+    obs, state = env.reset(KEY)
+    rows = jnp.ones((9, 3), jnp.int32)
+    state, ended = jax.jit(
+        lambda state: jax.lax.scan(lambda s, row: env.step(s, row)[1:4:2], state, rows)
+    )(state)
+    np.testing.assert_array_equal(ended, (obs + np.arange(1, 10)[:, None]) % 5 == 0)
+    np.testing.assert_array_equal(state.step, (np.asarray(obs) + 9) % 5)
+    step, final = jax.jit(env.step), HostBatch(Ticks(), final_obs=True)
+    for ask, what in (
+        (lambda: final.step(state, rows[0]), "Ticks, which shows only"),
+        (lambda: HostBatch(Ticks(), autoreset=False).step(state, rows[0]), "without auto-reset"),
+        (lambda: env.reset_where(np.ones(3, bool), obs, state), "begins all at once"),
+    ):
+        with pytest.raises((TypeError, NotImplementedError), match=what):
+            ask()
+    _, state, *_ = step(state, rows[0])  # none of these calls lost it
+    env.step(state, rows[0])
+    with pytest.raises(TypeError, match="Ticks, which shows only"):
+        envrax.rollout(env, None, envrax.start(env, KEY), 2)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from envrax._jax.types import is_traced
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import is_list, is_mapping, kind
 
@@ -108,8 +109,9 @@ def to_numpy(x: Any) -> Any:
         return {name: to_numpy(item) for name, item in x.items()}
     if is_list(x):
         return tuple(map(to_numpy, x))
-    is_numeric = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys are refused later
-    return np.asarray(x) if is_numeric else x
+    if is_traced(x) or not isinstance(x, jax.Array):
+        return x
+    return x if kind(x.dtype) == "other" else np.asarray(x)  # keys are refused later
 
 
 def with_rows(into: Any, where: Any, rows: Any) -> Any:

@@ -8,77 +8,82 @@ import jax
 import numpy as np
 
 from envrax.interop.gymnasium_spaces import from_space
-from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends, take_rows, with_rows
-from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
-from envrax.interop.host.infos import InfoKeys
+from envrax.interop.host.arrays import map_types, take_rows, with_rows
+from envrax.interop.host.batch import HostBatch
+from envrax.interop.host.simulator import Types, VectorSimulator, dtypes_of, require_info_names
 from envrax.interop.peer.library import require
+from envrax.spaces.base import canonical
 
 require("gymnasium", "1.2", extra="gymnasium")
 
-__all__ = ["EnvPoolBatch", "from_envpool"]
+__all__ = ["EnvPoolSimulator", "from_envpool"]
 
 WHO = "from_envpool"
 _SUFFIX = "GymnasiumEnvPool"
 
 
-class EnvPoolBatch(HostEnv):
-    """A pool of EnvPool as a `BatchedEnv`; see `from_envpool`."""
+class EnvPoolSimulator(VectorSimulator):
+    """A pool of EnvPool; see `from_envpool`."""
 
-    def __init__(
-        self, pool: Any, final_obs: bool, info_keys: Sequence[str], name: str | None
-    ) -> None:
+    who = WHO
+    base_seed = True  # which it ignores
+    resets_itself = True
+    is_asynchronous = True
+
+    def __init__(self, pool: Any, info_keys: Sequence[str]) -> None:
         _require_fit(pool)
+        require_info_names(WHO, "info_keys", info_keys)
         self.pool = pool
-        n = pool.config["num_envs"]
-        super().__init__(
-            n,
-            (from_space(pool.observation_space), from_space(pool.action_space)),
-            dtypes_of(pool.action_space),
-            name or _name(pool),
-            final_obs,
-            InfoKeys(info_keys, n, WHO),
-            is_asynchronous=True,
-        )
-        self._all = np.arange(n, dtype=np.int32)
-        self._current.own(pool, WHO)
+        self.n = pool.config["num_envs"]
+        self.name = str(pool.config.get("task") or type(pool).__name__.removesuffix(_SUFFIX))
+        self.observation_space = from_space(pool.observation_space)
+        self.action_space = from_space(pool.action_space)
+        self.can_render = pool.render_mode == "rgb_array"
+        self._action_dtypes = dtypes_of(pool.action_space)
+        self._info_types = {name: self._type_of(name) for name in info_keys}
+        self._all = np.arange(self.n, dtype=np.int32)
 
     @property
-    def can_render(self) -> bool:
-        return self.pool.render_mode == "rgb_array"
+    def owned(self) -> Any:
+        return self.pool
 
-    def _begin(self, seed: int) -> Any:
-        obs, infos = self._call(self.pool.reset)
-        self._require_order(infos, self._all)
-        return copy_as(self._obs_types, obs, WHO)
+    def info_types(self) -> Types:
+        return self._info_types
 
-    def _advance(self, actions: Any, final_obs: bool) -> SimulatorStep:
-        results = self._call(self.pool.step, actions, self._all)
-        obs, rewards, terminated, truncated, infos = results
+    def _type_of(self, name: str) -> jax.ShapeDtypeStruct:
+        declared = self.pool.spec.state_array_spec
+        known = {k.removeprefix("info:"): x for k, x in declared.items() if k.startswith("info:")}
+        known["elapsed_step"] = declared["elapsed_step"]
+        if name not in known:
+            raise ValueError(
+                f"{WHO}: expected an info that the pool gives; got {name!r}. It gives: "
+                f"{', '.join(sorted(known))}."
+            )
+        shape = [size for size in known[name].shape if size != -1]  # -1 is the one player
+        return jax.ShapeDtypeStruct((self.n, *shape), canonical(np.dtype(known[name].dtype)))
+
+    def begin(self, seeds: Any) -> Any:
+        obs, infos = self.pool.reset()
         self._require_order(infos, self._all)
-        last = copy_as(self._obs_types, obs, WHO)
-        ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
-        kept_infos = self._infos.read(infos)
-        ended = self._all[ends.done]
-        obs = last
-        if final_obs and not ended.size:
-            obs = copy_as(self._obs_types, last, WHO)
+        return obs
+
+    def step(self, actions: Any, last: bool) -> Any:
+        actions = map_types(lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
+        self._require_order(infos, self._all)
+        info = {name: infos[name] for name in self._info_types}
+        last_obs = obs
+        ended = self._all[terminated | truncated]
+        if ended.size:
+            last_obs = jax.tree.map(np.array, obs)
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
-            results = self._call(self.pool.step, take_rows(actions, ended), ended)
-            first_obs, *columns, infos = results
+            first_obs, _, *ends, infos = self.pool.step(take_rows(actions, ended), ended)
             self._require_order(infos, ended)
-            obs = with_rows(obs, ended, self._copy(first_obs, ended.size))
-            ended = ended[copy_rewards_and_ends(ended.size, *columns, WHO).done]
-        return SimulatorStep(obs, ends, kept_infos, last)
-
-    def _copy(self, obs: Any, n: int) -> Any:
-        """A copy of the observations of `n` slots."""
-
-        def type_of_n(x: Any) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype)
-
-        return copy_as(jax.tree.map(type_of_n, self._obs_types), obs, WHO)
+            obs = with_rows(obs, ended, first_obs)
+            ended = ended[ends[0] | ends[1]]
+        return obs, rewards, terminated, truncated, info, last_obs
 
     def _require_order(self, infos: Any, ids: Any) -> None:
         if not np.array_equal(infos["env_id"], ids):
@@ -87,18 +92,16 @@ class EnvPoolBatch(HostEnv):
                 f"{infos['env_id'].tolist()}. Step the pool only through this batch."
             )
 
-    def _draw(self, slot: int) -> Any:
-        if not self.can_render:
-            return super()._draw(slot)
+    def draw(self, slot: int) -> Any:
         return self.pool.render(env_ids=[slot])[0]
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self.pool.close()
 
 
 def from_envpool(
     pool: Any, *, final_obs: bool = False, info_keys: Sequence[str] = (), name: str | None = None
-) -> EnvPoolBatch:
+) -> HostBatch:
     """
     A pool of EnvPool as a `BatchedEnv`, with auto-reset in the same step.
 
@@ -119,20 +122,20 @@ def from_envpool(
 
     Returns
     -------
-    BatchedEnv
-        Not traceable. EnvPool is seeded when the pool is made, and ignores seeds afterwards:
-        `reset(rng)` begins new episodes from its own generators and ignores the key. For the same
-        episodes, make the same pool again.
+    HostBatch
+        EnvPool is seeded when the pool is made, and ignores seeds afterwards: `reset(rng)` begins
+        new episodes from its own generators and ignores the key. For the same episodes, make the
+        same pool again. It is `simulator.pool`.
 
     Raises
     ------
     TypeError
         If it is not a pool for Gymnasium, or a space has no counterpart.
     ValueError
-        If it steps a part of the slots at once (`batch_size`), has several players a slot, or
-        another batch, which is not closed, steps it already.
+        If it steps a part of the slots at once (`batch_size`), has several players a slot, gives
+        no info of a name, or another batch, which is not closed, steps it already.
     """
-    return EnvPoolBatch(pool, final_obs, info_keys, name)
+    return HostBatch(EnvPoolSimulator(pool, info_keys), final_obs=final_obs, name=name)
 
 
 def _require_fit(pool: Any) -> None:
@@ -158,7 +161,3 @@ def _require_fit(pool: Any) -> None:
             f"{WHO}: expected one player a slot; got max_num_players={config['max_num_players']}. "
             "Make the pool with one player."
         )
-
-
-def _name(pool: Any) -> str:
-    return str(pool.config.get("task") or type(pool).__name__.removesuffix(_SUFFIX))

@@ -1,17 +1,16 @@
 # pyright: basic, reportMissingImports=false
 """`from_gymnasium_vec`: a vector environment of Gymnasium as a batched environment."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from envrax._checks.masks import require_mask
 from envrax._jax.types import output_types
 from envrax.interop.gymnasium_spaces import from_space
-from envrax.interop.host.arrays import Mask, copy_as, copy_rewards_and_ends, take_rows, with_rows
-from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
+from envrax.interop.host.arrays import Mask, copy_as, map_types, take_rows, with_rows
+from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.gymnasium_modes import (
     HOW,
     WHO,
@@ -20,132 +19,121 @@ from envrax.interop.host.gymnasium_modes import (
     require_fit,
     require_partial_reset,
 )
-from envrax.interop.host.infos import InfoKeys
-from envrax.interop.host.state import HostState
+from envrax.interop.host.simulator import (
+    Types,
+    VectorSimulator,
+    dtypes_of,
+    require_info_names,
+    types_of,
+)
 from envrax.interop.peer.library import require
-from envrax.spaces.conform import conform
+from envrax.spaces import Space
+from envrax.spaces.base import canonical, is_mapping, kind
 
 require("gymnasium", "1.2", extra="gymnasium")
 
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.async_vector_env import AsyncState  # noqa: E402
 
-__all__ = ["GymnasiumBatch", "from_gymnasium_vec"]
+__all__ = ["GymnasiumSimulator", "from_gymnasium_vec"]
+
+InfoKeys = Sequence[str] | Mapping[str, Space]
+Column = tuple[Any, Mask]  # the values of all slots, and the slots that gave one
 
 
-class GymnasiumBatch(HostEnv):
-    """A vector environment of Gymnasium as a `BatchedEnv`; see `from_gymnasium_vec`."""
+class GymnasiumSimulator(VectorSimulator):
+    """A vector environment of Gymnasium; see `from_gymnasium_vec`."""
 
-    def __init__(
-        self, vector_env: VectorEnv, final_obs: bool, info_keys: Sequence[str], name: str | None
-    ) -> None:
+    who = WHO
+    base_seed = True
+
+    def __init__(self, vector_env: VectorEnv, info_keys: InfoKeys) -> None:
         require_fit(vector_env)
+        require_info_names(WHO, "info_keys", info_keys)
         self.vector_env = vector_env
-        self._same_step = autoreset_mode(vector_env) is AutoresetMode.SAME_STEP
+        self.n = vector_env.num_envs
+        self.name = _name(vector_env)
+        self.observation_space = from_space(vector_env.single_observation_space)
+        self.action_space = from_space(vector_env.single_action_space)
+        self.resets_itself = autoreset_mode(vector_env) is AutoresetMode.SAME_STEP
+        # `send` is ALE's.
+        base = vector_env.unwrapped
+        self.is_asynchronous = isinstance(base, AsyncVectorEnv) or hasattr(base, "send")
+        self.can_render = vector_env.render_mode == "rgb_array"
+        self._action_dtypes = dtypes_of(vector_env.single_action_space)
+        self._slot_types = output_types(self.observation_space.sample)
+        self._info_keys = info_keys
+        self._first_infos: Any = None
         self._is_known = has_known_reset(vector_env)
-        if not self._same_step:
+        self._seen: Any = None  # copies of the last observations, if its reset is not known
+        if not self.resets_itself:
             require_partial_reset(vector_env, self._is_known)
-        obs_space = vector_env.single_observation_space
-        action_space = vector_env.single_action_space
-        super().__init__(
-            vector_env.num_envs,
-            (from_space(obs_space), from_space(action_space)),
-            dtypes_of(action_space),
-            name or _name(vector_env),
-            final_obs,
-            InfoKeys(info_keys, vector_env.num_envs, WHO),
-            _is_asynchronous(vector_env.unwrapped),
-        )
-        self._slot_types = output_types(self.single_observation_space.sample)
-        self._current.own(vector_env.unwrapped, WHO)
 
     @property
-    def can_render(self) -> bool:
-        return self.vector_env.render_mode == "rgb_array"
+    def owned(self) -> Any:
+        return self.vector_env.unwrapped
 
-    def _begin(self, seed: int) -> Any:
-        obs, _ = self._call(self.vector_env.reset, seed=seed)
-        return copy_as(self._obs_types, obs, WHO)
+    def info_types(self) -> Types:
+        if isinstance(self._info_keys, Mapping):
+            return types_of(dict(self._info_keys), self.n)
+        if self._info_keys and self._first_infos is None:
+            _, self._first_infos = self.vector_env.reset()
+        return {name: self._type_at_reset(name) for name in self._info_keys}
 
-    def _advance(self, actions: Any, final_obs: bool) -> SimulatorStep:
-        obs, rewards, terminated, truncated, infos = self._call(self.vector_env.step, actions)
-        # Copied before a reset, which may write to the same arrays.
-        ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
-        ended = ends.done
-        obs = copy_as(self._obs_types, obs, WHO)
-        if self._same_step:
-            kept_infos = self._infos.read(infos, ended)
-            last = self._obs_before_reset(obs, ended, infos) if final_obs else None
-            return SimulatorStep(obs, ends, kept_infos, last)
-        kept_infos = self._infos.read(infos)
-        last = obs
-        if ended.any():
-            obs = self._reset_where(ended, last)
-        elif final_obs:
-            obs = copy_as(self._obs_types, last, WHO)
-        return SimulatorStep(obs, ends, kept_infos, last)
-
-    def reset_where(
-        self,
-        mask: Any,
-        obs: Any,
-        state: HostState,
-        rng: jax.Array | None = None,
-        *,
-        starts: Any = None,
-    ) -> tuple[Any, HostState]:
-        """
-        Begin an episode in the slots of a mask, by Gymnasium's `options={"reset_mask": mask}`.
-
-        Raises
-        ------
-        ValueError
-            If the vector environment cannot reset single slots.
-        NotImplementedError
-            With `starts`.
-        """
-        who = f"{type(self).__name__}.reset_where"
-        if starts is not None:
-            raise NotImplementedError(
-                f"{who}: expected no `starts`, since a simulator on the host cannot be set to a "
-                "state. Give its own seeds or options."
+    def _type_at_reset(self, name: str) -> jax.ShapeDtypeStruct:
+        column = _column(self._first_infos, name, self.n)
+        if column is None:
+            raise ValueError(
+                f"{WHO}: expected an info {name!r} that a reset gives for every slot as well; got "
+                f"{_known(self._first_infos)}. Say what a step gives: "
+                f'`info_keys={{"{name}": Box(-jnp.inf, jnp.inf, ())}}`.'
             )
-        obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
-        self._refuse_tracers(who, (mask, rng))
-        newest = self._current.require_newest(state, who)
-        mask = np.asarray(require_mask(who, mask, self.n_slots))
-        require_partial_reset(self.vector_env, self._is_known)
-        seed = None if rng is None else self._seed(who, rng)
-        if mask.any():
-            self._current.forget()
-            obs = with_rows(obs, mask, take_rows(self._first_obs(mask, seed), mask))
-        return obs, self._current.after_step(newest, mask | newest.first)
+        return jax.ShapeDtypeStruct(column[0].shape, canonical(column[0].dtype))
 
-    def _reset_where(self, ended: Mask, final_obs: Any) -> Any:
-        """Reset the slots that ended, and return the observations of all."""
-        first_obs = self._first_obs(ended)
+    def begin(self, seeds: Any) -> Any:
+        obs, self._first_infos = self.vector_env.reset(seed=int(seeds))
+        return self._kept(obs)
+
+    def require_begin_where(self) -> None:
+        require_partial_reset(self.vector_env, self._is_known)
+
+    def begin_where(self, mask: Mask, seeds: Any) -> Any:
+        # With a new mask and dict, since Gymnasium empties the dict.
+        options = {"reset_mask": mask.copy()}
+        seed = None if seeds is None else int(seeds)
+        obs, _ = self.vector_env.reset(seed=seed, options=options)
+        before = self._seen
+        obs = self._kept(obs)
         others_stay = jax.tree.map(
-            lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first_obs, final_obs
+            lambda x, y: x[~mask].tobytes() == y[~mask].tobytes(), before, self._seen
         )
-        if not (self._is_known or jax.tree.all(others_stay)):
+        if not jax.tree.all(others_stay):
             raise RuntimeError(
                 f"{WHO}: expected {self.vector_env} to reset only the slots of "
                 '`options["reset_mask"]`; got other observations in the others as well. '
                 f"{HOW}"
             )
-        return with_rows(final_obs, ended, take_rows(first_obs, ended))
+        return obs
 
-    def _first_obs(self, mask: Mask, seed: int | None = None) -> Any:
-        """The first observations in the slots of a mask, after their reset."""
-        # With a new mask and dict, since Gymnasium empties the dict.
-        options = {"reset_mask": mask.copy()}
-        first_obs, _ = self._call(self.vector_env.reset, seed=seed, options=options)
-        return copy_as(self._obs_types, first_obs, WHO)
+    def step(self, actions: Any, last: bool) -> Any:
+        actions = map_types(lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
+        ended = None
+        last_obs = self._kept(obs)
+        if self.resets_itself:
+            ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+            if last and ended.any():
+                last_obs = self._obs_before_reset(obs, ended, infos)
+        info = {name: self._info(infos, name, ended) for name in self._info_keys}
+        return obs, rewards, terminated, truncated, info, last_obs
+
+    def _kept(self, obs: Any) -> Any:
+        if not self._is_known:
+            self._seen = copy_as(self.obs_types, obs, WHO)
+        return obs
 
     def _obs_before_reset(self, obs: Any, ended: Mask, infos: Any) -> Any:
         """The observations before the reset, from an environment that has reset its slots."""
-        if not ended.any():
-            return copy_as(self._obs_types, obs, WHO)
         given = infos.get("final_obs") if isinstance(infos, dict) else None
         by_slot = isinstance(given, np.ndarray) and given.dtype == object
         if given is None or (by_slot and any(x is None for x in given[ended])):
@@ -154,16 +142,32 @@ class GymnasiumBatch(HostEnv):
                 f"{self.vector_env}. Leave out `final_obs=True`, or the wrapper that changes the "
                 "infos."
             )
+        obs = copy_as(self.obs_types, obs, WHO)
         if not by_slot:  # ALE has all slots
-            return with_rows(obs, ended, take_rows(copy_as(self._obs_types, given, WHO), ended))
+            return with_rows(obs, ended, take_rows(copy_as(self.obs_types, given, WHO), ended))
         rows = [copy_as(self._slot_types, x, WHO) for x in given[ended]]
         return with_rows(obs, ended, jax.tree.map(lambda *x: np.stack(x), *rows))
 
-    def _draw(self, slot: int) -> Any:
-        frames = self.vector_env.render() if self.can_render else None
-        return super()._draw(slot) if frames is None else frames[slot]
+    def _info(self, infos: Any, name: str, ended: Mask | None) -> Any:
+        """An info of the step; of slots that were reset in it, that of the step that ended."""
+        column = _column(infos, name, self.n)
+        if ended is not None and ended.any():
+            column = _merge(column, _column(infos.get("final_info", {}), name, self.n), ended)
+        if column is None or not column[1].all():
+            slots = "no slot" if column is None else f"slots {np.flatnonzero(column[1]).tolist()}"
+            raise ValueError(
+                f"{WHO}: expected the simulator to give a number or an array {name!r} in the "
+                f"infos of every slot at every step; got it from {slots}. Its infos are: "
+                f"{_known(infos)}. Where an episode ended, in SAME_STEP mode, it must be in "
+                '`infos["final_info"]`.'
+            )
+        return column[0]
 
-    def _close(self) -> None:
+    def draw(self, slot: int) -> Any:
+        frames: Any = self.vector_env.render()
+        return frames[slot]
+
+    def close(self) -> None:
         base: Any = self.vector_env.unwrapped
         if isinstance(base, AsyncVectorEnv) and _waits_for_ever(base):
             base._state = AsyncState.DEFAULT  # or `close` would wait for a pending result
@@ -175,9 +179,9 @@ def from_gymnasium_vec(
     vector_env: VectorEnv,
     *,
     final_obs: bool = False,
-    info_keys: Sequence[str] = (),
+    info_keys: InfoKeys = (),
     name: str | None = None,
-) -> GymnasiumBatch:
+) -> HostBatch:
     """
     A vector environment of Gymnasium as a `BatchedEnv`, with auto-reset in the same step.
 
@@ -193,17 +197,19 @@ def from_gymnasium_vec(
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if `info_keys` has
         `action_mask`.
-    info_keys : sequence of str, optional
+    info_keys : sequence of str, or mapping of str to Space, optional
         Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
-        must give them at every step.
+        must give them at every step. An info that a reset does not give needs a space, which says
+        what it looks like: `{"x_velocity": Box(-jnp.inf, jnp.inf, ())}`.
     name : str, optional
         The name for logs; Gymnasium's id if not given.
 
     Returns
     -------
-    BatchedEnv
-        Not traceable. `reset(rng)` passes a seed of 30 bits, made of the key: the same key begins
-        the same episodes. Slot i gets that seed plus i, as Gymnasium does it.
+    HostBatch
+        `reset(rng)` passes a seed of 30 bits, made of the key: the same key begins the same
+        episodes. Slot i gets that seed plus i, as Gymnasium does it. The vector environment is
+        `simulator.vector_env`.
 
     Raises
     ------
@@ -211,13 +217,35 @@ def from_gymnasium_vec(
         If it is not a `VectorEnv`, or a space has no counterpart.
     ValueError
         If its auto-reset is not declared, it spends a step on a reset (`NEXT_STEP`) and cannot
-        reset single slots, or another batch, which is not closed, steps it already.
+        reset single slots, or another batch, which is not closed, steps it already. At the first
+        step, if a reset gives no info of that name.
     """
-    return GymnasiumBatch(vector_env, final_obs, info_keys, name)
+    return HostBatch(GymnasiumSimulator(vector_env, info_keys), final_obs=final_obs, name=name)
 
 
-def _is_asynchronous(env: Any) -> bool:
-    return isinstance(env, AsyncVectorEnv) or hasattr(env, "send")  # `send` is ALE's
+def _merge(column: Column | None, final: Column | None, ended: Mask) -> Column | None:
+    """The values of `final` in the slots that ended, those of `column` in the others."""
+    if final is None:
+        return None
+    final_values, final_given = final
+    values, given = column or (np.zeros_like(final_values), np.zeros(len(ended), bool))
+    where = ended.reshape(-1, *[1] * (values.ndim - 1))
+    return np.where(where, final_values, values), np.where(ended, final_given, given)
+
+
+def _column(infos: Any, name: str, n: int) -> Column | None:
+    """The values of an info; None if it is not a numeric array."""
+    if not is_mapping(infos) or infos.get(name) is None or is_mapping(infos[name]):
+        return None
+    values = np.asarray(infos[name])
+    if values.shape[:1] != (n,) or kind(values.dtype) == "other":
+        return None
+    given = infos.get(f"_{name}")
+    return values, np.ones(n, bool) if given is None else np.asarray(given, bool)
+
+
+def _known(infos: Any) -> str:
+    return ", ".join(sorted(k for k in infos if not k.startswith("_"))) or "none"
 
 
 def _waits_for_ever(env: Any) -> bool:

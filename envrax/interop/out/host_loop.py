@@ -17,7 +17,14 @@ from envrax._jax.returned import require_tuple, returned_arrays, strip_weak_type
 from envrax._jax.types import output_types
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.slot import require_rewards, require_same_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
+from envrax.batched_env import (
+    AnyBatch,
+    BatchedEnv,
+    StepOptions,
+    is_straight,
+    require_final_obs,
+    step_with,
+)
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
@@ -106,7 +113,7 @@ class HostLoop:
         def changed(state: Any) -> Any:
             return self._packed(change(self._unpacked(state)))
 
-        run: Any = jax.jit(changed) if self.env.traceable else changed
+        run: Any = changed if is_straight(self.env) else jax.jit(changed)
         self._state = run(self._require_state("a change of its state"))
 
     def reset(self, seed: int | None = None) -> StepResult:
@@ -263,7 +270,7 @@ class HostLoop:
             returned = returned_arrays(type(self.env).__name__, method, returned, EnvState)
         else:
             returned = require_tuple(self._who, method, returned)
-        if self.env.traceable:  # the state of an environment on the host is not checked
+        if not is_straight(self.env):  # the state of a simulator is not checked
             returned = strip_weak_type(tuple(returned))
             types = types_of({"obs": returned[0], "state": returned[1]})
             self._types = self._types or types
@@ -272,17 +279,17 @@ class HostLoop:
 
     def _packed(self, state: Any) -> Any:
         """The state, packed; that of an environment on the host stays as it is."""
-        return pack(state, SMALL_BYTES) if self.env.traceable else state
+        return state if is_straight(self.env) else pack(state, SMALL_BYTES)
 
     def _unpacked(self, state: Any) -> Any:
         unpacked: Any = unpack_on_device
-        return unpacked(state) if self.env.traceable else state
+        return state if is_straight(self.env) else unpacked(state)
 
     def _make_programs(self) -> None:
         self._reset: Any = self._reset_packed
         self._step: Any = self._step_packed
         self._begin: Any = self._begin_packed
-        if self.env.traceable:
+        if not is_straight(self.env):
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step)
             self._begin = Compiled(self._begin)
@@ -291,7 +298,7 @@ class HostLoop:
         """Compile `reset` and `step`, with the compile cache of the environment."""
         env: Any = self.env
         settings = compilation(env) if isinstance(env, JaxEnv) else compilation_of(env)
-        if env.traceable and settings is not None:
+        if not is_straight(env) and settings is not None:
             cache_dir = settings.cache_dir
             _, state, _ = self._reset.compile(cache_dir, self._key)
             self._step.compile(cache_dir, state, output_types(self._action_space.sample))

@@ -200,7 +200,8 @@ class Screen(gymnasium.Wrapper):
     def _choose(self, policy: AnyPolicy) -> Any:
         obs = jax.tree.map(jnp.asarray, self._last[0])
         at = Rollout(obs, self._played.state, None, self._rng)
-        self._rng, action, *_ = act(self._played.jax_env, policy, at)
+        env = self._played.jax_env
+        self._rng, action, *_ = act(env, policy, at, not env.traceable)
         return action
 
     def _show(self) -> None:

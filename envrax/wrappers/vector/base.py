@@ -18,7 +18,14 @@ from envrax._jax.copies import copy_numpy
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.returned import require_tuple
 from envrax._jax.types import output_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.batched_env import (
+    AnyBatch,
+    BatchedEnv,
+    StepOptions,
+    goes_straight,
+    is_straight,
+    step_with,
+)
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT, adds, hands_on
 from envrax.spaces import Space
@@ -124,7 +131,7 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatch) -> None:
         self.env = env
         self._options = env._options
-        if env.traceable:
+        if not is_straight(env):
             self._use(compilation_of(env), layout_of(env))
             return
         self._compiled_action = Compiled(self.action)
@@ -168,10 +175,11 @@ class BatchedWrapper(
         return obs, state
 
     def _reset_slots(self, rng: jax.Array) -> Any:
-        return self._reset_all(rng) if self.env.traceable else self._reset_on_host(rng)
+        straight = goes_straight(self, rng)
+        return self._reset_on_host(rng) if straight else self._reset_all(rng)
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        step = self._step_all if self.env.traceable else self._step_on_host
+        step = self._step_on_host if options.straight else self._step_all
         return step(state, actions, options)
 
     def _slot_keys(self, rng: jax.Array) -> Any:
@@ -182,7 +190,7 @@ class BatchedWrapper(
         first, inner, began = self._begin_inside(mask, state.env_state, *how)
         given = self.on_reset_where(began, self.observation(first), state.replace(env_state=inner))
         first, state = require_tuple(type(self).__name__, "on_reset_where", given)
-        return first, self._place_state(state, "") if self.env.traceable else state, began
+        return first, self._place_state(state, ""), began
 
     def _begin_inside(self, mask: Any, state: Any, rngs: Any, starts: Any = None) -> Any:
         if not adds(self.env.reset_where):
@@ -210,6 +218,10 @@ class BatchedWrapper(
     def traceable(self) -> bool:
         return self.env.traceable
 
+    @property
+    def _straight(self) -> bool:
+        return is_straight(self.env)
+
     def around(self, env: AnyBatch) -> Self:
         """A copy of this wrapper around another batch with the same spaces."""
         other = copy.copy(self)
@@ -226,7 +238,8 @@ class BatchedWrapper(
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         self._require_own(state, "step")
-        return super()._step_with(state, actions, options)
+        straight = options.straight or goes_straight(self, (state, actions))
+        return super()._step_with(state, actions, options._replace(straight=straight))
 
     @hands_on
     def reset_where(
