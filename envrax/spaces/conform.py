@@ -65,7 +65,10 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
 
 def conformed_types(space: Space) -> Any:
     """Shapes and dtypes of what `conform` returns."""
-    leaf = lambda dtype, shape: jax.ShapeDtypeStruct(shape, canonical(dtype))  # noqa: E731
+
+    def leaf(dtype: Any, shape: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, canonical(dtype))
+
     return jax.tree.map(leaf, space.dtype, space.shape)
 
 
