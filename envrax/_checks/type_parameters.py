@@ -45,8 +45,8 @@ def _argument(cls: type, base: type, param: TypeVar) -> Any:
             continue
         found = _argument(origin, base, param)
         if isinstance(found, TypeVar):
-            parameters = getattr(origin, "__parameters__", ())
-            arguments = dict(zip(parameters, get_args(alias), strict=False))
+            parameters: Any = getattr(origin, "__parameters__", ())
+            arguments: Any = dict(zip(parameters, get_args(alias), strict=False))
             default = getattr(found, "__default__", None)  # Python 3.13
             found = _evaluated(arguments.get(found, default), cls)
             found = get_origin(found) or found

@@ -279,7 +279,7 @@ def rollout(
     played = trace_policy(env, played, start)
     # A policy that closes over tracers is a part of the caller's own program, a `grad` for example.
     is_inside = isinstance(played, TracedPolicy) and is_traced(played.traced.constants)
-    if env.traceable and is_inside:
+    if is_inside and env.traceable:
         return _scan(env, played, collect, n_steps, start)
     if straight:
         return _on_the_host(env, played, collect, n_steps, start, progress)
