@@ -98,7 +98,7 @@ def episode_end(
     How a step ended an episode, or those of the slots of a batch.
 
     An end for which `info` gives no reason is a truncation at the limit, else a termination. Where
-    `done` is False both reasons are False.
+    `done` is False both reasons are False. Of NumPy arrays it is computed by NumPy.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def episode_end(
     TypeError
         If one of them is not bool of that shape.
     """
-    known = {name: jnp.asarray(x) for name, x in reasons_in(info).items()}
-    done = jnp.asarray(done)
+    known = {name: _as_array(x) for name, x in reasons_in(info).items()}
+    done = _as_array(done)
     for name, x in {**known, "done": done}.items():
         if (x.shape, x.dtype) != (shape, jnp.bool_):
             raise TypeError(
@@ -134,8 +134,12 @@ def episode_end(
     terminated = done & known.get("terminated", False)
     truncated = done & known.get("truncated", False)
     unexplained = done & ~terminated & ~truncated
-    at_limit = jnp.asarray(at_limit)
-    return End(done, terminated | (unexplained & ~at_limit), truncated | (unexplained & at_limit))
+    limit: Any = np.bool_(at_limit) if isinstance(at_limit, bool) else jnp.asarray(at_limit)
+    return End(done, terminated | (unexplained & ~limit), truncated | (unexplained & limit))
+
+
+def _as_array(x: Any) -> Any:
+    return cast(Any, x) if isinstance(x, np.ndarray) else jnp.asarray(x)
 
 
 def reasons_in(info: Info) -> Info:

@@ -9,6 +9,7 @@ import numpy as np
 
 from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._fleet.fleet import Fleet
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import clone_keys, key_for_each, require_key, require_keys
 from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
 from envrax._jax.programs import programs
@@ -285,6 +286,8 @@ def in_slots(
         if by_key:
             position = begin(position, tally)
         position, results = step(position)
+        if straight:
+            results = copy_numpy(results)  # which the simulator may write to
         results = results if layout is None else on_every_device(results)
         return position, add_step(tally, *results, max_steps, by_key)
 

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType, MethodType
 from typing import Any, ClassVar, cast
 
@@ -118,7 +118,7 @@ class JittedPolicy:
     def arrays(self) -> list[Any]:
         return self.jitted.arrays
 
-    @property
+    @cached_property  # it reads a signature
     def extra_names(self) -> tuple[str, ...]:
         return PlainPolicy(self.jitted.bound).extra_names
 

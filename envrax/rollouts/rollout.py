@@ -353,7 +353,7 @@ def play_step(
         obs, state, reward, done, info = step_with(env, position.env_state, action, options)
         require_final_obs(type(env).__name__, info)
         shape = (env.n_slots,)
-        if straight:
+        if straight and not isinstance(done, np.ndarray):
             ends = _compiled_end(env.name, shape, done, reasons_in(info))
         else:
             ends = episode_end(env, shape, done, info)

@@ -59,10 +59,10 @@ def copy_as(types: Any, x: Any, who: str) -> Any:
 
 def _cast(given: Any, dtype: Any, who: str) -> Any:
     """A copy in another dtype. Finite floats must stay finite, and other numbers equal."""
+    if given.dtype == dtype:
+        return np.array(given, order="C")
     with np.errstate(all="ignore"):
         result = np.array(given, dtype, order="C")
-    if given.dtype == dtype:
-        return result
     is_float = kind(result.dtype) == "float"
     lost = np.isfinite(given) & ~np.isfinite(result) if is_float else result != given
     if np.any(lost):
@@ -88,6 +88,8 @@ def copy_rewards_and_ends(
 
     def column(name: str, x: Any, dtype: Any) -> Any:
         given = np.asarray(x)
+        if given.shape == (n,) and given.dtype == dtype:
+            return given.copy()
         is_numeric = given.shape == (n,) and kind(given.dtype) != "other"
         if not is_numeric or (dtype is np.bool_ and np.any(given != given.astype(bool))):
             raise ValueError(
