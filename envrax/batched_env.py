@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.returned import require_tuple
 from envrax._jax.types import is_inside_jit_quick, is_traced
 from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource, adds, hands_on
 from envrax.spaces import Space
@@ -270,9 +270,9 @@ def goes_straight(env: Any, args: Any) -> bool:
     It does not inside `jax.jit`, also where no argument is traced. Ask once a call, and pass the
     answer on: `StepOptions.straight`.
     """
-    if not (is_straight(env) and env.traceable):
-        return not env.traceable
-    return not (is_traced(args) or is_inside_jit_quick())
+    if not is_straight(env):
+        return False
+    return not env.traceable or not (is_traced(args) or is_inside_jit_quick())
 
 
 def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -> Any:

@@ -15,10 +15,11 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
-from envrax._jax.types import output_types
+from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
-from envrax.spaces.conform import conform
+from envrax.spaces import Space
+from envrax.spaces.conform import conform, conformed_types
 
 _PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
 
@@ -52,6 +53,10 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         self._copies = StateCopies()
         for name in _PROGRAMS:
             vars(self).pop(name, None)  # those of the batch that this one is a copy of
+
+    @cached_property
+    def _action_space(self) -> Space:
+        return self.action_space  # read once: it may be built on every access
 
     @cached_property
     def _reset_program(self) -> Compiled:
@@ -182,7 +187,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self._step_with(state, actions, self._options)
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
+        actions = conform(self._action_space, actions, f"{type(self).__name__}.step")
         state = self._copies(state)
         if self.layout is not None:
             state = self._on_mesh(state, "step")
@@ -247,7 +252,10 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, StepOptions]:
         """The types of the arguments of `step`, from those of the results of `reset`."""
-        actions = output_types(self.action_space.sample, self.layout)
+        actions = conformed_types(self._action_space)
+        if self.layout is not None:
+            layouts = jax.tree.map(lambda _: self.layout, actions)
+            actions = with_shardings(actions, layouts)
         return returned[1], actions, self._options
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from envrax._checks.counts import require_limit
 from envrax._checks.names import require_known
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.spaces.base import canonical, kind
 
 ObjectT = TypeVar("ObjectT")

@@ -7,8 +7,9 @@ from typing import Any
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
-from envrax.autoreset.slot import checked, checked_reset
-from envrax.env import AnyEnv, JaxEnv
+from envrax._jax.returned import returned_arrays
+from envrax.autoreset.slot import checked_reset
+from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
 from envrax.wrappers.jit import compilation
 
@@ -88,4 +89,5 @@ class MultiEnv(Fleet):
 
 
 def _checked_step(env: AnyEnv, state: Any, action: Any) -> Any:
-    return checked(env, "step", env.step(state, action))
+    returned = env.step(state, action)
+    return returned_arrays(type(env).__name__, "step", returned, EnvState)

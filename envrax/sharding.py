@@ -12,12 +12,13 @@ from envrax._checks.counts import slot_index
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.keys import split_key
 from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
-from envrax._jax.types import is_traced, output_types
+from envrax._jax.types import is_traced
 from envrax.autoreset.rule import reset_slots
 from envrax.batched_env import AnyBatch, StepOptions
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
+from envrax.spaces.conform import conformed_types
 from envrax.vec_env import VecEnv, require_slots
 from envrax.wrappers.vector.base import BatchedWrapper, ForwardingBatch
 
@@ -239,7 +240,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         super().compile(cache_dir)
         if self.compilation is not None and self.sharding.is_fully_addressable:
             # JAX also compiles the transfer of actions that lie on one device.
-            actions = output_types(self._action_space.sample)
+            actions = conformed_types(self._action_space)
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), actions)
             to_sharding(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.tuples import require_tuple
+from envrax._jax.returned import require_tuple
 from envrax.env import AnyEnv, EnvState, Info
 
 _FLAG = ((), np.dtype(bool))  # shape and dtype of a bool scalar

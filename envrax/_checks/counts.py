@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
+NO_LIMIT = 2**31 - 1  # a limit of steps that means none: the most that an int32 can count
 
 
 def require_count(expected: str, value: Any, least: int = 1) -> int:
@@ -44,14 +44,14 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
 
 def within_int32(limit: Any) -> Any:
     """A time limit that an int32 can count up to: a larger one, as `sys.maxsize`, is none."""
-    if isinstance(limit, int | np.integer) and limit > INT32_MAX:
-        return INT32_MAX
+    if isinstance(limit, int | np.integer) and limit > NO_LIMIT:
+        return NO_LIMIT
     return cast(Any, limit)
 
 
 def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     """
-    A time limit as a Python int, at most `INT32_MAX`; a larger one means no limit.
+    A time limit as a Python int, at most `NO_LIMIT`; a larger one means no limit.
 
     A JAX array, which may be drawn or traced, becomes int32 by the same rule: nothing reads it, so
     that one below `least` becomes `least`.
@@ -71,7 +71,7 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     if isinstance(limit, jax.Array):
         if not jnp.issubdtype(limit.dtype, jnp.integer):
             raise TypeError(f"{expected} to be an int; got {limit.dtype}{list(limit.shape)}.")
-        return jnp.clip(limit, least, INT32_MAX).astype(jnp.int32)
+        return jnp.clip(limit, least, NO_LIMIT).astype(jnp.int32)
     return within_int32(require_count(expected, limit, least))
 
 

@@ -45,20 +45,17 @@ def _argument(cls: type, base: type, param: TypeVar) -> Any:
             continue
         found = _argument(origin, base, param)
         if isinstance(found, TypeVar):
-            arguments = dict(zip(_parameters(origin), get_args(alias), strict=False))
+            parameters: Any = getattr(origin, "__parameters__", ())
+            arguments: Any = dict(zip(parameters, get_args(alias), strict=False))
             default = getattr(found, "__default__", None)  # Python 3.13
             found = _evaluated(arguments.get(found, default), cls)
             found = get_origin(found) or found
         pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
-        if first is None and (pinned or found in _parameters(cls)):
+        if first is None and (pinned or found in getattr(cls, "__parameters__", ())):
             first = found
         if pinned and isinstance(first, type) and issubclass(found, first):
             first = found
     return first
-
-
-def _parameters(cls: type) -> tuple[Any, ...]:
-    return getattr(cls, "__parameters__", ())
 
 
 def _evaluated(found: Any, cls: type) -> Any:

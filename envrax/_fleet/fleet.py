@@ -15,9 +15,8 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key, split_key, to_threefry
-from envrax._jax.types import output_types
 from envrax.spaces import Space
-from envrax.spaces.conform import conform_each
+from envrax.spaces.conform import conform_each, conformed_types
 
 
 class Fleet(Members):
@@ -111,10 +110,11 @@ class Fleet(Members):
         conform_each(self._action_spaces, action, who, self._labels)
         donated: dict[int, Any] = {}
         kept: dict[int, Any] = {}
+        acted: dict[int, Any] = {}
         for i, copies in self._copies.items():
             (donated if i in self._donated else kept)[i] = copies(state[i])
-        actions = {i: action[i] for i in self._compilations}
-        stepped = self._step_program.call(donated, kept, actions)
+            acted[i] = action[i]
+        stepped = self._step_program.call(donated, kept, acted)
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:
@@ -223,9 +223,8 @@ class Fleet(Members):
         columns = own | dict(zip(containers, read, strict=True))
         results: list[Any] = []
         for i, (name, member) in enumerate(zip(self._fused.names, self._members, strict=True)):
-            with noting(name):
-                values = {key: column[i] for key, column in columns.items()}
-                results.append(function(member, **(dict.fromkeys(given) | values)))
+            values = {key: column[i] for key, column in columns.items()}
+            results.append(noting(name, function, member, **(dict.fromkeys(given) | values)))
         return self._container.transpose(results)
 
     def _split(self, rng: jax.Array) -> list[jax.Array]:
@@ -237,7 +236,7 @@ class Fleet(Members):
         begun, _ = returned
         donated = {i: begun[i][1] for i in self._donated}
         kept = {i: begun[i][1] for i in self._kept}
-        actions = {i: output_types(space.sample) for i, space in self._action_spaces.items()}
+        actions = {i: conformed_types(space) for i, space in self._action_spaces.items()}
         return donated, kept, actions
 
     def _gathered(

@@ -1,14 +1,13 @@
 """`reset` and `step` of several members as one pair of pure functions."""
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 
-from envrax._checks.tuples import require_tuple
 from envrax._jax.keys import split_key
+from envrax._jax.returned import require_tuple
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,13 @@ class Fused:
 
 def call_member(name: str, method: str, function: Callable[..., Any], *args: Any) -> Any:
     """`reset` or `step` of a member; an error gets a note with the name of the member."""
-    with noting(name):
-        return require_tuple(name, method, function(*args))
+    return require_tuple(name, method, noting(name, function, *args))
 
 
-@contextmanager
-def noting(name: str) -> Generator[None]:
-    """Add the name of a member to an error from within the block."""
+def noting(name: str, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    """Call `function`; an error gets a note with the name of the member."""
     try:
-        yield
+        return function(*args, **named)
     except Exception as error:
         error.add_note(f"This was in {name}.")
         raise

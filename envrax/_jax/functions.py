@@ -15,7 +15,8 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from envrax._jax.dead_code import arguments_read
 from envrax._jax.jaxprs import WITH_DERIVATIVE_RULES, origin
-from envrax._jax.types import is_traced, leaf_type, same_types, strip_weak_type
+from envrax._jax.returned import strip_weak_type
+from envrax._jax.types import leaf_type, same_types
 
 _SCALARS = np.generic | float | complex
 _ARRAYS = jax.Array | np.ndarray | _SCALARS
@@ -256,11 +257,6 @@ class Traced:
         self.constants = constants
         self.program = program
         self.who = who
-
-    @property
-    def closes_over_tracers(self) -> bool:
-        """Whether it is a part of the caller's own program, a `grad` for example."""
-        return is_traced(self.constants)
 
     def __call__(self, *given: Any) -> Any:
         if not same_types(given, self.inputs):

@@ -1,12 +1,10 @@
 """Shapes, dtypes and names of the leaves of a pytree; tracers and weak types."""
 
-import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding
@@ -14,10 +12,9 @@ from jax.sharding import NamedSharding
 from envrax._jax.keys import key_types
 
 
-def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
+def output_types(function: Callable[[jax.Array], Any]) -> Any:
     """Shapes and dtypes of the result of a function of a PRNG key, such as `space.sample`."""
-    types: Any = jax.eval_shape(function, key_types()[0])
-    return with_shardings(types, jax.tree.map(lambda _: layout, types)) if layout else types
+    return jax.eval_shape(function, key_types()[0])
 
 
 def with_shardings(types: Any, shardings: Any) -> Any:
@@ -58,50 +55,6 @@ def computed_at_once() -> AbstractContextManager[None]:
     Without a trace it changes nothing: `equinox.error_if` fails in JAX's own block.
     """
     return jax.ensure_compile_time_eval() if is_inside_jit() else nullcontext()
-
-
-def strip_weak_type(tree: Any) -> Any:
-    """
-    The same pytree as strongly typed JAX arrays, which share no memory with NumPy arrays.
-
-    A weakly typed output, fed back in, would be another signature, and so a second program.
-    """
-    leaves, structure = cast(Any, jax.tree.flatten(tree))
-    strong: list[jax.Array] = []
-    for leaf in leaves:
-        x = jnp.asarray(np.array(leaf) if isinstance(leaf, np.ndarray) else leaf)  # `copy_numpy`
-        weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
-        strong.append(jax.lax.convert_element_type(x, x.dtype) if weak else x)
-    return jax.tree.unflatten(structure, strong)
-
-
-def numbers_as_arrays(expected: str, named: Any, tree: Any) -> Any:
-    """
-    `strip_weak_type(tree)`, or an error that names the first leaf that is no number.
-
-    Parameters
-    ----------
-    expected : str
-        Who should return or hold them, for the message: "Env: expected step to return".
-    named : dict
-        The parts of the tree, by their names.
-    tree : pytree
-        What was returned.
-    """
-    try:
-        return strip_weak_type(tree)
-    except (TypeError, ValueError):
-        for name, leaf in named_leaves(named).items():
-            try:
-                strip_weak_type(leaf)
-            except (TypeError, ValueError):
-                advice = "Leave it out, or put a number in its place."
-                if dataclasses.is_dataclass(leaf):
-                    advice = f"Write `@chex.dataclass` above `{type(leaf).__name__}`."
-                raise TypeError(
-                    f"{expected} arrays and numbers; got {leaf!r} at `{name}`. {advice}"
-                ) from None
-        raise
 
 
 def same_types(a: Any, b: Any) -> bool:

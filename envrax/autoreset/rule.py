@@ -10,10 +10,9 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec
 
-from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import clone_keys, of_kind, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type, with_info_entry
 from envrax.autoreset.slot import (
     begin_at,
     checked_reset,
@@ -156,11 +155,10 @@ def step_and_reset(
         require_state_of(env, state, error)
         raise
     if final_obs or reasons:
-        end = end_of_step(env, env, last, info)
         if final_obs:
-            info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
             info = with_final_mask("VecEnv.step", env, last, info)
-        info = with_reasons(info, end)
+            info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
+        info = with_reasons(info, end_of_step(env, env, last, info))
     return first, new_state, reward, done, info, last, obs
 
 
@@ -241,6 +239,8 @@ def begin_if(
     at_start = {"obs": types[0], "state": types[1]}
     if obs is None:
         obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
+    # The states of a stack hold the same key, which JAX's checker would report.
+    source, obs, state = clone_keys((source, obs, state))
     require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
     stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
 
@@ -264,9 +264,7 @@ def begin_if(
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
     differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
-    # The states of a stack hold the same key, which JAX's checker would report.
-    source, stepped = clone_keys((jax.tree.leaves(source), stepped))
     # Loops and branches need equal types, in a `shard_map` too.
-    like = traced.consts, source, begins, stepped
+    like = traced.consts, jax.tree.leaves(source), begins, stepped
     begins, stepped = varying_like(like, (begins, stepped))
     return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], begins, stepped)))

@@ -6,30 +6,18 @@ from typing import Any, cast
 
 import jax
 
-from envrax._checks.tuples import RETURNS, require_tuple, with_info_entry
 from envrax._jax.keys import key_types
-from envrax._jax.types import leaf_types, numbers_as_arrays, same_types
+from envrax._jax.returned import returned_arrays, with_info_entry
+from envrax._jax.types import leaf_types, same_types
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
 
 
-def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
-    """What `reset` or `step` returned, checked, as strongly typed arrays."""
-    returned = require_tuple(type(env).__name__, method, returned, EnvState)
-    return strongly_typed(env, method, returned)
-
-
-def strongly_typed(env: AnyEnv, method: str, returned: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The results of `reset` or `step` as strongly typed arrays."""
-    named = dict(zip(RETURNS[method].split(", "), returned, strict=True))
-    return numbers_as_arrays(f"{type(env).__name__}: expected {method} to return", named, returned)
-
-
 def checked_reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """`env.reset`, checked, also against the space, with strongly typed arrays."""
-    obs, state = checked(env, "reset", env.reset(rng))
+    obs, state = returned_arrays(type(env).__name__, "reset", env.reset(rng), EnvState)
     space = env.observation_space
     if not fits(space, obs):
         _require_obs(f"{env.name}.reset", space, obs)
@@ -45,7 +33,7 @@ def _require_obs(who: str, space: Space, obs: Any) -> None:
 
 def checked_step(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     """`step_env`, checked, with strongly typed arrays."""
-    stepped = strongly_typed(env, "step", step_env(env, state, action))
+    stepped = returned_arrays(type(env).__name__, "step", step_env(env, state, action))
     require_rewards(env, stepped[2])
     return stepped
 
@@ -96,7 +84,8 @@ def _classes(state: Any) -> list[str]:
 
 def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:
     """First observation and state of the episode after one that ended in state `last`."""
-    obs, state = checked(env, starting_method_name(env), env.reset_after(last))
+    method = starting_method_name(env)
+    obs, state = returned_arrays(type(env).__name__, method, env.reset_after(last), EnvState)
     return obs, state
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from envrax._checks.counts import NO_LIMIT
 from envrax._checks.packages import how_to_install
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
@@ -53,7 +54,7 @@ def _shown(name: str) -> Iterator[str]:
         **({"agents": ", ".join(env.agents)} if env.agents else {}),
         "observations": env.observation_space,
         "actions": env.action_space,
-        "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
+        "max_steps": "none" if config.max_steps == NO_LIMIT else config.max_steps,
         "config": config,
     }
     facts |= {} if known else _library_faults(base)

@@ -10,9 +10,9 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._checks.counts import slot_index
-from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key
 from envrax._jax.mesh import reshard, where_slots
+from envrax._jax.returned import with_info_entry
 from envrax.agent_values import map_info
 from envrax.batched_env import AnyBatch, StepOptions, step_with
 from envrax.multi_agent.agents import require_agents

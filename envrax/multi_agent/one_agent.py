@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from envrax._jax.keys import cond
 from envrax._jax.mesh import while_loop
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.autoreset.slot import checked_reset, checked_step, next_episode
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv
@@ -170,7 +170,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
             return ~state.agent_done & ~self.env.active(state.env_state)[self.agent]
 
         turn = partial(self._turn, action=action)
-        return while_loop(self.env.traceable, must_wait, turn, state)
+        return while_loop(True, must_wait, turn, state)
 
     def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
         """Play the agent's turn, and those of the others until it is active again."""

@@ -60,4 +60,4 @@ class OtherAgentsPolicy:
         # A loop of one round or none: under `vmap`, a `cond` would always compute both branches.
         active = jnp.stack([*self.of(self.env.active(state)).values()])
         carry = jnp.any(active), (zero_element(self._space), rng, policy_state)
-        return while_loop(self.env.traceable, lambda carry: carry[0], call, carry)[1]
+        return while_loop(True, lambda carry: carry[0], call, carry)[1]

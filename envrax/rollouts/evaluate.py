@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.counts import INT32_MAX, require_count
+from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._fleet.fleet import Fleet
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import clone_keys, key_for_each, require_key, require_keys
@@ -171,9 +171,9 @@ def require_counts(
     else:
         raise ValueError(f"{who}: expected a key for each of {n_episodes} episodes; got {n_keys}.")
     if max_steps is None:
-        return n_keys, n_episodes, INT32_MAX
+        return n_keys, n_episodes, NO_LIMIT
     max_steps = require_count(f"{who}: expected max_steps", max_steps)
-    return n_keys, n_episodes, min(max_steps, INT32_MAX)
+    return n_keys, n_episodes, min(max_steps, NO_LIMIT)
 
 
 def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: Any) -> Evaluation:

@@ -12,7 +12,8 @@ import numpy as np
 
 from envrax._checks.counts import require_limit
 from envrax._jax.programs import programs
-from envrax._jax.types import is_traced, strip_weak_type
+from envrax._jax.returned import strip_weak_type
+from envrax._jax.types import is_traced
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
 from envrax.rollouts.policy import Policy, plain_policy

@@ -13,18 +13,12 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._checks.callables import accepts
-from envrax._checks.tuples import require_tuple
 from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
-from envrax._jax.types import (
-    leaf_type,
-    numbers_as_arrays,
-    same_types,
-    strip_weak_type,
-    with_shardings,
-)
+from envrax._jax.returned import returned_arrays, strip_weak_type
+from envrax._jax.types import leaf_type, same_types, with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, is_straight
 from envrax.compiled_batch import CompiledBatch, layout_of
 from envrax.env import AnyEnv, EnvState, JaxEnv
@@ -91,9 +85,7 @@ class PlainPolicy:
                 f"{type(policy).__name__} that changes, and the change would be lost. Keep what "
                 "changes, such as random streams and running means, in `policy_state`."
             )
-        answer: Any = require_tuple("policy", "the call", returned)
-        named = dict(zip(("action", "policy_state", "extras"), answer, strict=True))
-        answer = numbers_as_arrays("policy: expected the call to return", named, answer)
+        answer: Any = returned_arrays("policy", "the call", returned)
         if not same_types(policy_state, answer[1]):
             expected = jax.tree.map(leaf_type, policy_state)
             got = jax.tree.map(leaf_type, answer[1])

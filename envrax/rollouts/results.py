@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.counts import INT32_MAX
+from envrax._checks.counts import NO_LIMIT
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
 from envrax.batched_env import AnyBatch
@@ -191,7 +191,7 @@ must_go_on: Any = jax.jit(_goes_on, static_argnums=(1, 2))
 def _last_begin(tally: Tally, max_steps: int) -> int:
     """The number of steps after which a batch begins no more episodes that count."""
     n_rounds = -(-tally.found.lengths.size // tally.row.size)
-    return min(max_steps * n_rounds, INT32_MAX)
+    return min(max_steps * n_rounds, NO_LIMIT)
 
 
 def without_missing(found: Evaluation, n_episodes: int) -> Evaluation:

@@ -17,7 +17,8 @@ from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
-from envrax._jax.types import is_inside_jit, is_traced, numbers_as_arrays, strip_weak_type
+from envrax._jax.returned import numbers_as_arrays, strip_weak_type
+from envrax._jax.types import is_inside_jit, is_traced
 from envrax.autoreset.rule import step_and_reset
 from envrax.autoreset.slot import checked_reset
 from envrax.batched_env import (
@@ -276,25 +277,26 @@ def rollout(
     if not straight and is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
     played = trace_policy(env, played, start)
-    is_traced_later = isinstance(played, TracedPolicy) and played.traced.closes_over_tracers
-    if env.traceable and is_traced_later:
+    # A policy that closes over tracers is a part of the caller's own program, a `grad` for example.
+    is_inside = isinstance(played, TracedPolicy) and is_traced(played.traced.constants)
+    if is_inside and env.traceable:
         return _scan(env, played, collect, n_steps, start)
     if straight:
         return _on_the_host(env, played, collect, n_steps, start, progress)
-    kept, compiled_collect = _trace_collect(env, played, collect, start)
-    owners = [x for x in (jitted, compiled_collect) if x is not None]
-    run = _compiled_scan(env, *owners)
+    owners = [env] if jitted is None else [env, jitted]
+    if collect is not None:
+        collect, compiled = _trace_collect(env, played, collect, start)
+        owners += [] if compiled is None else [compiled]
+    run = _compiled_scan(*owners)
     if progress and not is_inside_jit():
-        return _in_pieces(run, played, kept, n_steps, start)
-    return run(played, kept, n_steps, start)
+        return _in_pieces(run, played, collect, n_steps, start)
+    return run(played, collect, n_steps, start)
 
 
 def _trace_collect(
     env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, position: Rollout
 ) -> tuple[Any, Any]:
     """`collect` as it is now, and what of it the user compiled."""
-    if collect is None:
-        return None, None
     jitted = as_jitted(collect)
     if jitted is not None:
         return on_devices_of(env, jitted), jitted.function

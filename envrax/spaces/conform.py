@@ -63,6 +63,15 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
     return _conform(space.shape, space.dtype, x, who, name, hint)
 
 
+def conformed_types(space: Space) -> Any:
+    """Shapes and dtypes of what `conform` returns."""
+
+    def leaf(dtype: Any, shape: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, canonical(dtype))
+
+    return jax.tree.map(leaf, space.dtype, space.shape)
+
+
 def conform_each(
     spaces: dict[int, Space], actions: list[Any], who: str, names: dict[int, str]
 ) -> None:

@@ -11,7 +11,7 @@ from envrax._jax.jaxprs import changes_host
 from envrax.env import AnyEnv, EnvState, carries_over
 from envrax.termination import step_env
 from envrax.testing.masks import why_unfit
-from envrax.testing.pytrees import copy_containers, take, tree_to_numpy
+from envrax.testing.pytrees import copy_to_edit, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
 
 RETURNED = ("obs", "state", "reward", "done", "info")
@@ -188,7 +188,7 @@ class Probe:
 
     def state_to_pass(self, state: Any) -> Any:
         """A copy of the state, for a call that may edit it."""
-        return copy_containers(state)
+        return copy_to_edit(state)
 
     def repeat(self, t: Transition) -> Transition:
         """The same step again, uncompiled."""
@@ -199,7 +199,7 @@ class Probe:
         _, state = reset(self.rng)
         for i in range(n):
             action = self.action(i, state)
-            returned = copy_containers(step(self.state_to_pass(state), action))
+            returned = copy_to_edit(step(self.state_to_pass(state), action))
             transition = Transition(state, action, *returned)
             yield transition
             state = transition.state
@@ -244,7 +244,7 @@ class Probe:
             return []
         if not ended:
             return []
-        returned = copy_containers(self.step(self.state_to_pass(before), action))
+        returned = copy_to_edit(self.step(self.state_to_pass(before), action))
         return [Transition(before, action, *returned)]
 
     def notes(self) -> Iterator[str]:

@@ -89,7 +89,7 @@ def value_differences(
                 yield path, _value_text(x, at), _value_text(y, at)
 
 
-def copy_containers(tree: Any) -> Any:
+def copy_to_edit(tree: Any) -> Any:
     """A tree with new containers and NumPy arrays, for code that may edit its arguments."""
     return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from envrax._checks.counts import require_count
 from envrax._jax.keys import cond
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
 from envrax.termination import end_if, step_env

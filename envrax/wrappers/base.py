@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import jax
 
-from envrax._checks.tuples import require_tuple, with_info_entry
+from envrax._jax.returned import require_tuple, with_info_entry
 from envrax.agent_values import for_each
 from envrax.env import (
     ActSpaceT,

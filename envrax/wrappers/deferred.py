@@ -52,7 +52,8 @@ class WrapperMeta(ABCMeta):
     if not TYPE_CHECKING:  # type checkers read `Wrapper.__new__` instead
 
         def __call__(cls, *args, **kwargs):
-            first_parameter = next(iter(inspect.signature(cls).parameters), "env")
+            signature = inspect.signature(cls)
+            first_parameter = next(iter(signature.parameters), "env")
             if not args and first_parameter in kwargs:
                 args = (kwargs.pop(first_parameter),)
             if args and not isinstance(args[0], cls._wraps):
@@ -63,7 +64,7 @@ class WrapperMeta(ABCMeta):
                     f"{_usage(cls)} returns a factory."
                 )
             try:
-                inspect.signature(cls).bind(*(args or [None]), **kwargs)
+                signature.bind(*(args or [None]), **kwargs)
             except TypeError as error:
                 positional = [_shown(x) for x in args[1:]]
                 raise TypeError(

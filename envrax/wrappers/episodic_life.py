@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._jax.keys import cond
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, ObsSpaceT
 from envrax.termination import end_if
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState

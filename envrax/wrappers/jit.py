@@ -9,19 +9,11 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
-from envrax._jax.types import is_traced, output_types
-from envrax.autoreset.slot import checked, strongly_typed
-from envrax.env import (
-    ActSpaceT,
-    AnyEnv,
-    ConfigT,
-    Info,
-    JaxEnv,
-    ObsSpaceT,
-    StateT,
-    starting_method_name,
-)
-from envrax.spaces.conform import conform
+from envrax._jax.returned import returned_arrays
+from envrax._jax.types import is_traced
+from envrax.autoreset.slot import next_episode
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces.conform import conform, conformed_types
 from envrax.termination import step_env
 from envrax.wrappers.base import Wrapper, layers
 
@@ -128,22 +120,26 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         compile_pair(self._reset, self._step, self._step_types, self.cache_dir)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any]:
-        return returned[1], output_types(self._action_space.sample)
+        return returned[1], conformed_types(self._action_space)
 
     def _checked_reset(self, rng: jax.Array) -> Any:
-        return checked(self.env, "reset", self.env.reset(rng))
+        who = type(self.env).__name__
+        return returned_arrays(who, "reset", self.env.reset(rng), EnvState)
 
     def _checked_reset_after(self, state: StateT) -> Any:
-        return checked(self.env, starting_method_name(self.env), self.env.reset_after(state))
+        return next_episode(self.env, state)
 
     def _checked_step(self, state: StateT, action: Any) -> Any:
-        return strongly_typed(self.env, "step", step_env(self.env, state, action))
+        stepped = step_env(self.env, state, action)
+        return returned_arrays(type(self.env).__name__, "step", stepped)
 
 
 def compilation(env: AnyEnv) -> Compilation | None:
     """The compile options of the outermost `JitWrapper` of a stack; None if there is none."""
-    jit_wrappers = [layer for layer in layers(env) if isinstance(layer, JitWrapper)]
-    return Compilation(jit_wrappers[0].cache_dir) if jit_wrappers else None
+    for layer in layers(env):
+        if isinstance(layer, JitWrapper):
+            return Compilation(layer.cache_dir)
+    return None
 
 
 def cache_dir_of(env: AnyEnv) -> CacheDir:

@@ -11,7 +11,7 @@ import numpy as np
 
 from envrax._checks.callables import accepts
 from envrax._jax.keys import key_types
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.config import FieldError, frozen_copy
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
 from envrax.wrappers.base import require_that

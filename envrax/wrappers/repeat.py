@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from envrax._checks.counts import require_count
 from envrax._jax.keys import cond
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.agent_values import by_agent, for_each, require_one_agent
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform

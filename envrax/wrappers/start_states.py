@@ -8,11 +8,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key, key_types
-from envrax._jax.types import named_leaves, strip_weak_type
-from envrax.autoreset.slot import checked, checked_reset, require_same_types
-from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
+from envrax._jax.returned import returned_arrays, strip_weak_type, with_info_entry
+from envrax._jax.types import named_leaves
+from envrax.autoreset.slot import checked_reset, require_same_types
+from envrax.env import ActSpaceT, ConfigT, EnvState, JaxEnv, ObsSpaceT, carries_over
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -116,7 +116,8 @@ class StartStates(
         rng, key = jax.random.split(rng)
         sampled: Any = self.sample(key)
         has_start = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
-        obs, inner = checked(self, "sample", sampled[:2] if has_start else sampled)
+        returned: Any = sampled[:2] if has_start else sampled
+        obs, inner = returned_arrays(type(self).__name__, "sample", returned, EnvState)
         reset_leaves, key_shapes = self._at_reset
         leaves = named_leaves({"obs": obs, "state": inner})
         # PRNG keys are not compared: they are replaced, and may be of another kind.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 import chex
 import jax
 
-from envrax._checks.tuples import require_tuple
 from envrax._checks.type_parameters import pinned_class
+from envrax._jax.returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import AnyEnv

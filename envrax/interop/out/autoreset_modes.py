@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._jax.mesh import where_slots
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.autoreset.rule import begin_if
 from envrax.autoreset.slot import next_episode
 from envrax.batched_env import AnyBatch

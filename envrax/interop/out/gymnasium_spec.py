@@ -4,7 +4,7 @@
 import copy
 from typing import Any
 
-from envrax._checks.counts import INT32_MAX
+from envrax._checks.counts import NO_LIMIT
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.interop.out.attributes import layers
@@ -65,4 +65,4 @@ def played_limit(env: Any) -> int | None:
     if any(isinstance(layer, RepeatAction | MaxAndSkipObservation) for layer in layers(env)):
         return None  # the limit counts steps of the environment
     limit = limit_of(env) if isinstance(env, JaxEnv) else None
-    return limit if isinstance(limit, int) and limit < INT32_MAX else None
+    return limit if isinstance(limit, int) and limit < NO_LIMIT else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax._checks.counts import require_limit
 from envrax._checks.names import suggestion
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.env import AnyEnv, with_config
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.params import numeric_params

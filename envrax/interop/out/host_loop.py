@@ -9,14 +9,14 @@ import numpy as np
 
 from envrax._checks.counts import require_count
 from envrax._checks.masks import require_mask
-from envrax._checks.tuples import require_tuple
 from envrax._jax import forks
 from envrax._jax.compiled import Compiled
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
-from envrax._jax.types import output_types, strip_weak_type
+from envrax._jax.returned import require_tuple, returned_arrays, strip_weak_type
+from envrax._jax.types import output_types
 from envrax.agent_values import require_one_agent
-from envrax.autoreset.slot import checked, require_rewards, require_same_types
+from envrax.autoreset.slot import require_rewards, require_same_types
 from envrax.batched_env import (
     AnyBatch,
     BatchedEnv,
@@ -26,7 +26,7 @@ from envrax.batched_env import (
     step_with,
 )
 from envrax.compiled_batch import compilation_of
-from envrax.env import AnyEnv, JaxEnv
+from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
@@ -267,7 +267,7 @@ class HostLoop:
     def _checked(self, method: str, returned: Any) -> Any:
         """The results of the environment, after a check that reset and step have equal types."""
         if isinstance(self.env, JaxEnv):
-            returned = checked(self.env, method, returned)
+            returned = returned_arrays(type(self.env).__name__, method, returned, EnvState)
         else:
             returned = require_tuple(self._who, method, returned)
         if not is_straight(self.env):  # the state of a simulator is not checked

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from envrax._jax.dead_code import arguments_read
 from envrax._jax.keys import is_key
-from envrax._jax.types import strip_weak_type
+from envrax._jax.returned import strip_weak_type
 from envrax.interop.peer.types import PeerReset, PeerStep
 
 

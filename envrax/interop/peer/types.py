@@ -7,10 +7,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from envrax._checks.counts import NO_LIMIT as NO_LIMIT
 from envrax._jax.types import is_traced
 from envrax.env import EnvConfig, EnvState, Info
-
-NO_LIMIT = 2**31 - 1
 
 
 def steps_limit(steps: Any) -> Any:

@@ -13,7 +13,7 @@ from envrax._jax.dead_code import without_dead_code
 from envrax._jax.jaxprs import constants
 from envrax._jax.types import computed_at_once, is_traced
 from envrax.interop.peer.types import NO_LIMIT
-from envrax.interop.protocol.dependence import is_key
+from envrax.interop.protocol.dependence import may_be_key
 from envrax.interop.protocol.known_part import Unknown, known_part
 
 FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
@@ -192,7 +192,7 @@ def _counters(programs: Programs) -> list[bool]:
     """Which parts of a state are counters."""
     variables = programs.step.jaxpr.outvars[programs.n_ends :]
     begun = _follow(programs.reset(), [False])
-    found = [x and not is_key(v.aval) for x, v in zip(begun, variables, strict=True)]
+    found = [x and not may_be_key(v.aval) for x, v in zip(begun, variables, strict=True)]
     n_after = len(programs.step.jaxpr.invars) - 1 - len(found)
     while True:
         after = _follow(programs.step, [False, *found, *[False] * n_after])[programs.n_ends :]

@@ -126,7 +126,7 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     known = [_Label(number=i) for i in range(n)]
     after = _Labeller(n).run(jaxpr, known)[n_flags:]
     stays = {i for i, x in enumerate(after, first_state) if x.number == i}
-    old = [i not in stays and not is_key(x.aval) for i, x in enumerate(jaxpr.invars)]
+    old = [i not in stays and not may_be_key(x.aval) for i, x in enumerate(jaxpr.invars)]
     labels = _Labeller(n).run(jaxpr, [_Label(is_old=x, number=i) for i, x in enumerate(old)])
     ends = functools.reduce(_Label.joined, labels[:n_flags], _CONSTANT)
     is_unknown = not (ends.is_flag or ends.is_constant)  # computed from no flag
@@ -135,10 +135,12 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     forgets = [x.forgets for x, is_one in zip(labels[n_flags:], moves, strict=True) if is_one]
     if len(forgets) > 1 and functools.reduce(frozenset[int].intersection, forgets):
         anew = moves
-    return [x and not is_key(v.aval) for x, v in zip(anew, jaxpr.outvars[n_flags:], strict=True)]
+    return [
+        x and not may_be_key(v.aval) for x, v in zip(anew, jaxpr.outvars[n_flags:], strict=True)
+    ]
 
 
-def is_key(aval: Any) -> bool:
+def may_be_key(aval: Any) -> bool:
     """Whether a value is a key, or keys, of either kind."""
     legacy = str(aval.dtype) == "uint32" and aval.shape[-1:] == (2,)
     return legacy or jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)

@@ -12,6 +12,7 @@ from jax.extend.core import JaxprEqn, Literal
 
 from envrax._jax.dead_code import without_dead_code
 from envrax._jax.jaxprs import called_program, is_cond, selects, within
+from envrax._jax.keys import is_key
 
 
 class Unknown(NamedTuple):
@@ -108,7 +109,7 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         results: list[Any] = []
         for out, *cases in zip(eqn.outvars, *branches, strict=True):
             read.extend(y for x in cases for y in _known_of(x))
-            parts = [_filled(_part(x), out.aval) for x in cases if not _is_key(out.aval)]
+            parts = [_filled(_part(x), out.aval) for x in cases if not is_key(out.aval)]
             results.append(Unknown(next(numbers), *_choice(_part(by), parts) if parts else ()))
         return results
 
@@ -137,7 +138,7 @@ def _follows(eqn: JaxprEqn, values: list[Any]) -> _Part | None:
     """The result of an operation where it follows from what is known of some of its values."""
     parts = [_part(x) for x in values]
     types: list[Any] = [x.aval for x in (*eqn.invars, *eqn.outvars)]
-    if eqn.effects or any(map(_is_key, types)) or len(eqn.outvars) != 1 or not any(parts):
+    if eqn.effects or any(map(is_key, types)) or len(eqn.outvars) != 1 or not any(parts):
         return None
     name, shape = eqn.primitive.name, types[-1].shape
     filled = [_filled(x, t) for x, t in zip(parts, types, strict=False)]
@@ -181,10 +182,6 @@ def _filled(part: _Part | None, like: Any) -> _Part:
     if part is None:
         return _Part(jnp.zeros(like.shape, like.dtype), jnp.zeros(like.shape, bool))
     return part._replace(value=jnp.asarray(part.value, like.dtype))
-
-
-def _is_key(aval: Any) -> bool:
-    return jnp.issubdtype(aval.dtype, jax.dtypes.extended)
 
 
 def _known_of(x: Any) -> list[Any]:

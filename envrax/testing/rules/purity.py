@@ -17,7 +17,7 @@ from envrax.testing.attributes import (
     without_cached_properties,
 )
 from envrax.testing.probe import Probe, by_name
-from envrax.testing.pytrees import copy_containers, leaves, value_differences
+from envrax.testing.pytrees import copy_to_edit, leaves, value_differences
 from envrax.testing.rules.base import ON_HOST, Fault, Faults, SkipRule
 
 PURE = "Use only the arguments and the config."
@@ -104,9 +104,9 @@ environment."""
         # A simulator on the host cannot go back to an earlier state.
         before = t.before if probe.traceable else newest
         state = probe.state_to_pass(before)
-        action = copy_containers(t.action)
+        action = copy_to_edit(t.action)
         given = {**leaves(state, "state"), **leaves(action, "action")}
-        copies = copy_containers(given)
+        copies = copy_to_edit(given)
         newest = probe.env.step(state, action)[1]
         after = {**leaves(state, "state"), **leaves(action, "action")}
         edited = [k for k in dict.fromkeys([*given, *after]) if given.get(k) is not after.get(k)]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.tuples import RETURNS
+from envrax._jax.returned import RETURNS
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.pytrees import (

@@ -12,11 +12,11 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
-from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.copies import copy_numpy
 from envrax._jax.mesh import reshard, to_sharding, varying_like
+from envrax._jax.returned import require_tuple
 from envrax._jax.types import output_types
 from envrax.batched_env import (
     AnyBatch,

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._checks.tuples import with_info_entry
+from envrax._jax.returned import with_info_entry
 from envrax.agent_values import add_rewards, by_agent
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.termination import episode_end
