@@ -1,7 +1,7 @@
 """`Tuple` and `Dict`: containers of spaces."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self, cast
 
 import jax
@@ -183,6 +183,21 @@ class Dict(CompositeSpace):
     def _unpack(self, x: Any) -> Iterable[Any] | None:
         has_keys = is_mapping(x) and set(x) == set(self._keys)
         return [x[key] for key in self._keys] if has_keys else None
+
+
+def map_leaves(function: Callable[..., Any], space: Space, *values: Any) -> Any:
+    """
+    `function(leaf, *values)` for each leaf of a nested space, in tuples and dicts as an element.
+
+    `values` are nested in the same way; None may stand for any part.
+    """
+    if isinstance(space, Dict):
+        rows = {k: (child, *(x and x[k] for x in values)) for k, child in space.items()}
+        return {k: map_leaves(function, *row) for k, row in rows.items()}
+    if isinstance(space, Tuple):
+        columns = ([None] * len(space) if x is None else x for x in values)
+        return tuple(map_leaves(function, *row) for row in zip(space, *columns, strict=True))
+    return function(space, *values)
 
 
 def _sample(child: Space, key: jax.Array, mask: Any) -> Any:

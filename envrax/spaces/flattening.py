@@ -1,6 +1,6 @@
 """Spaces and elements in flat form, and the element of a space that is closest to zero."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from envrax.spaces.array import ArraySpace
 from envrax.spaces.base import Space, canonical, kind
 from envrax.spaces.box import Box
-from envrax.spaces.composite import Dict, Tuple
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.discrete import Discrete, MultiBinary, MultiDiscrete
 
 
@@ -68,7 +68,7 @@ def flatten(space: Space, x: Any) -> jax.Array:
     >>> flatten(space, {"choice": 1, "place": [0.5, 1.0]}).tolist()
     [0.0, 1.0, 0.0, 0.5, 1.0]
     """
-    vectors = list(_flat_elements(space, x))
+    vectors: list[Any] = jax.tree.leaves(map_leaves(_flat_leaf, space, x))
     if not vectors:
         return jnp.zeros(0, jnp.float32)
     dtype = canonical(common_dtype([leaf.dtype for leaf in _leaves(space)]))
@@ -119,7 +119,8 @@ def unflatten(space: Space, flat: Any) -> Any:
             "Map over a batch: `jax.vmap(partial(unflatten, space))(flat)`."
         )
     ends = np.cumsum(sizes, dtype=int)[:-1]
-    return _element(space, iter(jnp.split(flat, ends)))
+    vectors = iter(jnp.split(flat, ends))
+    return map_leaves(lambda leaf: _element(leaf, next(vectors)), space)
 
 
 def reshaped(box: Box, shape: tuple[int, ...]) -> Box:
@@ -150,44 +151,28 @@ def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
 
 def zero_element(space: Space) -> Any:
     """The element of a space that is closest to zero."""
-    if isinstance(space, Dict):
-        return {name: zero_element(child) for name, child in space.items()}
-    if isinstance(space, Tuple):
-        return tuple(zero_element(child) for child in space)
+    return map_leaves(_zero_leaf, space)
+
+
+def _zero_leaf(space: Space) -> Any:
     if isinstance(space, ArraySpace):
         return jnp.full(space.shape, np.clip(0, *space.limits()), canonical(space.dtype))
     return jax.tree.map(lambda d, shape: jnp.zeros(shape, canonical(d)), space.dtype, space.shape)
 
 
-def _leaves(space: Space) -> Iterator[Space]:
-    if isinstance(space, Dict | Tuple):
-        for child in space.values() if isinstance(space, Dict) else space:
-            yield from _leaves(child)
-    else:
-        yield space
+def _leaves(space: Space) -> list[Any]:
+    return jax.tree.leaves(map_leaves(lambda leaf: leaf, space))
 
 
-def _flat_elements(space: Space, x: Any) -> Iterator[jax.Array]:
-    if isinstance(space, Dict):
-        for name, child in space.items():
-            yield from _flat_elements(child, x[name])
-    elif isinstance(space, Tuple):
-        for child, value in zip(space, x, strict=True):
-            yield from _flat_elements(child, value)
-    elif isinstance(space, Discrete | MultiDiscrete):
-        entries, values = _choices(space)
-        yield jnp.ravel(jnp.asarray(x))[entries] == values
-    else:
-        yield jnp.ravel(jnp.asarray(x))
+def _flat_leaf(space: Space, x: Any) -> jax.Array:
+    flat = jnp.ravel(jnp.asarray(x))
+    if not isinstance(space, Discrete | MultiDiscrete):
+        return flat
+    entries, values = _choices(space)
+    return flat[entries] == values
 
 
-def _element(space: Space, vectors: Iterator[jax.Array]) -> Any:
-    """The element of the next vectors, one for each leaf of the space."""
-    if isinstance(space, Dict):
-        return {name: _element(child, vectors) for name, child in space.items()}
-    if isinstance(space, Tuple):
-        return tuple(_element(child, vectors) for child in space)
-    vector = next(vectors)
+def _element(space: Space, vector: Any) -> Any:
     if isinstance(space, Discrete | MultiDiscrete):
         vector = jnp.argmax(vector[_places(space)], axis=-1)
     elif isinstance(space, MultiBinary):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.spaces.base import Space, is_mapping, kind
+from envrax.spaces.composite import map_leaves
 
 
 def mask_shape(space: Space) -> Any:
@@ -20,11 +21,10 @@ def mask_shape(space: Space) -> Any:
     - `Box`: None. But a `Box` of bools, or of integers that start at 0, has the masks of the
       `MultiBinary` or `MultiDiscrete` with the same elements.
     """
-    children: Any = getattr(space, "spaces", None)
-    if is_mapping(children):
-        return {name: mask_shape(child) for name, child in children.items()}
-    if children is not None:
-        return tuple(mask_shape(child) for child in children)
+    return map_leaves(_leaf_shape, space)
+
+
+def _leaf_shape(space: Space) -> tuple[int, ...] | None:
     bounds: Any = getattr(space, "_bounds", None)
     if bounds is None or kind(space.dtype) == "float" or bounds[0].any():
         return None
@@ -45,13 +45,10 @@ def not_padding(space: Space) -> np.ndarray | None:
 
 def with_full_masks(space: Space, mask: Any) -> Any:
     """A mask with one that says that all is legal in place of None, where the space has masks."""
-    children: Any = getattr(space, "spaces", None)
-    if is_mapping(children):
-        pairs = {name: (child, mask and mask[name]) for name, child in children.items()}
-        return {name: with_full_masks(*pair) for name, pair in pairs.items()}
-    if children is not None:
-        masks = [None] * len(children) if mask is None else mask
-        return tuple(map(with_full_masks, children, masks))
+    return map_leaves(_full_mask, space, mask)
+
+
+def _full_mask(space: Space, mask: Any) -> Any:
     shape = mask_shape(space)
     if mask is not None or shape is None:
         return mask

@@ -3,21 +3,17 @@
 import functools
 import os
 import weakref
-from typing import Protocol
+from typing import Any
+
+_HELD: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Forgets(Protocol):
-    """Has a method that is called in a forked process."""
+def forget_in_forks(held: Any) -> None:
+    """
+    Call `held.forget()` in every process that is forked while `held` exists.
 
-    def forget(self) -> None:
-        """Drop what belongs to the process that was forked, and touch no file."""
-
-
-_HELD: weakref.WeakSet[Forgets] = weakref.WeakSet()
-
-
-def forget_in_forks(held: Forgets) -> None:
-    """Call `held.forget()` in every process that is forked while `held` exists."""
+    It drops what belongs to the process that was forked, and touches no file.
+    """
     _HELD.add(held)
     _register()
 

@@ -155,15 +155,8 @@ class NoopReset(
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"noops": jnp.int32(0)}
 
-    def on_step(
-        self,
-        obs: Any,
-        state: NoopState[InnerStateT],
-        reward: jax.Array,
-        done: jax.Array,
-        info: Info,
-    ) -> tuple[Any, ...]:
-        return obs, state.replace(step=state.step - state.noops), reward, done, info
+    def on_step(self, obs: Any, state: NoopState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        return obs, state.replace(step=state.step - state.noops), *rest
 
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
         mask = super().action_mask(state)
@@ -234,12 +227,7 @@ class LifeLoss(
         return obs, {"lives": jnp.int32(-1)}
 
     def on_step(
-        self,
-        obs: Any,
-        state: LifeLossState[InnerStateT],
-        reward: jax.Array,
-        done: jax.Array,
-        info: Info,
+        self, obs: Any, state: LifeLossState[InnerStateT], reward: Any, done: jax.Array, info: Info
     ) -> tuple[Any, ...]:
         lives = lives_in("AtariPreprocessing(terminal_on_life_loss=True)", self.env, info)
         lost = lives < state.lives

@@ -63,12 +63,7 @@ class NanGuard(
         return _replace_non_finite(obs), {"began_non_finite": _has_non_finite(obs)}
 
     def on_step(
-        self,
-        obs: Any,
-        state: NanGuardState[InnerStateT],
-        reward: jax.Array,
-        done: jax.Array,
-        info: Info,
+        self, obs: Any, state: NanGuardState[InnerStateT], reward: Any, done: jax.Array, info: Info
     ) -> tuple[Any, ...]:
         non_finite = state.began_non_finite | _has_non_finite((obs, reward))
         # The key is there already if a NanGuard is inside this one.

@@ -112,9 +112,6 @@ class DomainRandomization(
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"fields": self._fields}
 
-    def on_step(self, *results: Any) -> tuple[Any, ...]:
-        return results
-
     def reset(self, rng: jax.Array) -> tuple[Any, RandomizedState[InnerStateT]]:
         rng, key = jax.random.split(rng)
         return self._with_fields(self._draw(key)).reset(rng)

@@ -198,9 +198,6 @@ class StickyAction(
         has_acted = by_agent(self, jnp.bool_(False))
         return obs, {"last_action": zero_element(self.action_space), "has_acted": has_acted}
 
-    def on_step(self, obs: Any, state: StickyActionState[InnerStateT], *rest: Any) -> Any:
-        return obs, state, *rest
-
     def step(self, state: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "StickyAction.step")
         rng, key = jax.random.split(state.rng)

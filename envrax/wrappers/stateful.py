@@ -40,8 +40,9 @@ class StatefulWrapper(
     """
     Base class of wrappers with a state of their own.
 
-    A subclass names its state class as a type argument, and defines `on_reset` and `on_step`. The
-    state class is a subclass of `WrapperState` with further fields.
+    A subclass names its state class as a type argument, and defines `on_reset` and,
+    unless its steps change nothing, `on_step`. The state class is a subclass of `WrapperState` with
+    further fields.
 
     `rng`, `step` and `done` of the state are those of the wrapped environment. If `on_step` or the
     caller changes them, the next step passes the changes to the environment. An `on_step` that
@@ -80,11 +81,6 @@ class StatefulWrapper(
 
     @abstractmethod
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]: ...
-
-    @abstractmethod
-    def on_step(
-        self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info, /
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]: ...
 
     def observe(self, state: StateT) -> Any:
         """

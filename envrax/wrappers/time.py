@@ -161,12 +161,8 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
             )
         self._max_time = limit_of(env)
         time = Box(0.0, 1.0, (1,)) if normalize_time else Box(0, self._max_time, (1,), jnp.int32)
-        if isinstance(space, Dict):
-            self._full_space = Dict({**space.spaces, dict_time_key: time})
-        elif isinstance(space, Tuple):
-            self._full_space = Tuple((*space, time))
-        else:
-            self._full_space = Dict(obs=space, time=time)
+        full = self._joined(space.spaces if isinstance(space, Dict) else space, time)
+        self._full_space = Tuple(full) if isinstance(full, tuple) else Dict(full)
         try:
             self._space = flat_box(self._full_space) if flatten else self._full_space
         except TypeError as error:
@@ -192,13 +188,16 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
         time = jnp.asarray(counted_steps(self.env, state), jnp.int32)[None]
         if self.normalize_time:
             time = time.astype(jnp.float32) / np.float32(self._max_time)
-        if isinstance(self.env.observation_space, Dict):
-            full_obs: Any = {**obs, self.dict_time_key: time}
-        elif isinstance(self.env.observation_space, Tuple):
-            full_obs = (*obs, time)
-        else:
-            full_obs = {"obs": obs, "time": time}
+        full_obs = self._joined(obs, time)
         return flatten(self._full_space, full_obs) if self.flatten else full_obs
+
+    def _joined(self, obs: Any, time: Any) -> Any:
+        """An observation with the time, or their spaces, in a dict or tuple."""
+        if isinstance(self.env.observation_space, Dict):
+            return {**obs, self.dict_time_key: time}
+        if isinstance(self.env.observation_space, Tuple):
+            return (*obs, time)
+        return {"obs": obs, "time": time}
 
 
 def limit_of(env: AnyEnv) -> int:

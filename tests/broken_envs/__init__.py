@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from broken_envs import episodes, keys, masks, purity, returns, spaces, transforms, worlds
-from envrax.testing import ConformanceError, check_env
+from envrax.testing import ConformanceError, Finding, check_env
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.probe import Probe
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
-from envrax.testing.rules.base import Fault
 
 _MODULES = (spaces, purity, returns, masks, episodes, keys, transforms, worlds)
 
@@ -24,18 +23,18 @@ BROKEN: dict[str, list[Any]] = {
 }
 
 
-def faults(rule: str, env: Any, num_steps: int = 8) -> list[Fault]:
+def faults(rule: str, env: Any, num_steps: int = 8) -> list[Finding]:
     """The findings of one rule; cheaper than a whole check."""
     batched = hasattr(env, "n_slots")
-    (check,) = (
-        row.check
+    (found,) = (
+        row
         for row in (BATCHED_RULES if batched else (*ENV_RULES, *WORLD_RULES))
         if row.name == rule
     )
     probe = BatchedProbe(env, num_steps, 0) if batched else Probe(env, num_steps, 0, True)
     probe.compiles = probe.traceable
     np.random.seed(0)
-    return list(check(probe))
+    return found.findings(probe)
 
 
 def the_one_finding(env_class: Any, rule: str) -> None:
@@ -48,7 +47,7 @@ def the_one_finding(env_class: Any, rule: str) -> None:
     assert str(finding) in str(caught.value)
 
 
-def table_row(finding: Fault) -> str:
+def table_row(finding: Finding) -> str:
     """A row of `messages.md`, without the words of JAX's own errors."""
     got = re.sub(r"^(\w+Error: |one in <).*", lambda m: m[1].removesuffix("<") + "…", finding.got)
     where = finding.where.replace("(", "").split(".")[0].split(" ")[0]

@@ -1,8 +1,10 @@
 """`Rule`, and `run_rules`, which checks a table of them."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +16,11 @@ ON_HOST = "runs on the host, where no call can be repeated"
 
 
 class Fault(NamedTuple):
-    """What the function of a rule yields: a `Finding` without the name of the rule."""
+    """
+    What the function of a rule yields: a `Finding` without the name of the rule.
+
+    `where` is what follows the name of the class, such as ".step".
+    """
 
     where: str
     expected: str
@@ -22,7 +28,7 @@ class Fault(NamedTuple):
     fix: str
 
 
-Faults = Iterator[Fault]
+Faults = Generator[Fault]
 
 
 class SkipRule(Exception):
@@ -37,7 +43,7 @@ class Rule:
     Attributes
     ----------
     check : callable
-        Takes a probe and yields faults.
+        Takes a probe and yields faults. It is stopped at the first one, unless it `lists` all.
     needs : tuple of str
         Rules that must hold first, or this rule is skipped: one defect should give one finding.
     traced : bool
@@ -46,12 +52,15 @@ class Rule:
     kept_by : tuple of callable
         Methods of a base class that keep the rule, whatever else its subclass defines. A class
         that has them is not checked.
+    lists : bool
+        Whether all faults are reported, as where several leaves or methods may be wrong.
     """
 
     check: Callable[[Any], Faults]
     needs: tuple[str, ...] = ()
     traced: bool = False
     kept_by: tuple[Callable[..., Any], ...] = ()
+    lists: bool = False
 
     def is_kept_by(self, env: Any) -> bool:
         """Whether the methods of an environment are those that keep the rule."""
@@ -67,6 +76,20 @@ class Rule:
     def sentence(self) -> str:
         """The rule in words: the docstring in one line."""
         return " ".join((inspect.getdoc(self.check) or "").split())
+
+    def findings(self, probe: Any) -> list[Finding]:
+        """What the rule finds; a fault of several steps once."""
+        with closing(self.check(probe)) as faults:
+            try:
+                found = list(faults if self.lists else islice(faults, 1))
+            except SkipRule:
+                raise
+            except Exception as error:  # whatever the code of a user raises
+                expected = f"no exception while `{self.name}` is checked"
+                found = [fault_of(error, "", expected, "Fix the code that raised it.")]
+        once = {fault[:2]: fault for fault in reversed(found)}.values()
+        name = probe.class_name
+        return [Finding(self.name, f"{name}{where}", *fault) for where, *fault in reversed(once)]
 
 
 def run_rules(
@@ -92,7 +115,7 @@ def run_rules(
     Returns
     -------
     Report
-        If a rule finds the same fault in several steps, it reports only the first.
+        The result.
     """
     with jax.debug_key_reuse(False), jax.disable_jit(False), jax.transfer_guard("allow"):
         return _checked(rules, probe, subject, waivers)
@@ -115,8 +138,7 @@ def _checked(
             skipped[rule.name] = skipped.get(missing[0], f"needs {' and '.join(missing)}")
         else:
             try:
-                faults = [] if is_kept else _faults(rule, probe, subject)
-                found = {fault[:2]: fault for fault in reversed(faults)}
+                found = [] if is_kept else rule.findings(probe)
             except SkipRule as reason:
                 skipped[rule.name] = str(reason)
                 continue
@@ -129,7 +151,7 @@ def _checked(
             elif waiver and waiver.is_needed:
                 findings.append(_unneeded(rule, probe, waiver))
             else:
-                findings += [Finding(rule.name, *fault) for fault in reversed(found.values())]
+                findings += found
     notes = tuple(probe.notes())
     return Report(
         subject, tuple(findings), tuple(kept), skipped, notes, waived, by_base=tuple(by_base)
@@ -146,13 +168,3 @@ def fault_of(error: Exception, where: str, expected: str, fix: str) -> Fault:
     message = str(error).strip().split("\n")[0].rstrip(".")
     got = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return Fault(where, expected, got, fix)
-
-
-def _faults(rule: Rule, probe: Any, subject: str) -> list[Fault]:
-    try:
-        return list(rule.check(probe))
-    except SkipRule:
-        raise
-    except Exception as error:  # whatever the code of a user raises
-        expected = f"no exception while `{rule.name}` is checked"
-        return [fault_of(error, subject, expected, "Fix the code that raised it.")]

@@ -25,8 +25,7 @@ def dones_are_flags(probe: BatchedProbe) -> Faults:
     for t in probe.uncompiled:
         if (got := describe(t.done)) != like:
             fix = "Return one bool per slot, such as the result of a comparison."
-            yield Fault(f"{probe.class_name}.step", f"`dones` to be {like}", got, fix)
-            return
+            yield Fault(".step", f"`dones` to be {like}", got, fix)
 
 
 def infos_have_slots(probe: BatchedProbe) -> Faults:
@@ -35,15 +34,14 @@ def infos_have_slots(probe: BatchedProbe) -> Faults:
     for leaf, x in leaves(probe.uncompiled[0].info, "infos").items():
         if np.shape(x)[:1] != (n,):
             fix = "Give every slot a value; use `jnp.broadcast_to` for a shared one."
-            where = f"{probe.class_name}.step"
-            yield Fault(where, f"`{leaf}` of shape ({n}, ...)", describe(x), fix)
+            yield Fault(".step", f"`{leaf}` of shape ({n}, ...)", describe(x), fix)
 
 
 def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
     """`slot_state`, if there is one, takes an index as a list does: negative from the end, an \
 `IndexError` out of range. The index may be traced."""
     n, state = probe.batch.n_slots, probe.uncompiled[0].state
-    where, slot_state = f"{probe.class_name}.slot_state", probe.batch.slot_state
+    slot_state = probe.batch.slot_state
     fix = "Take an index as a list does."
     try:
         last = slot_state(state, n - 1)
@@ -56,10 +54,10 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
         try:
             differing = list(value_differences({"state": last}, {"state": call()}))
         except Exception as error:
-            yield fault_of(error, where, f"the last slot at {index}", fix)
+            yield fault_of(error, ".slot_state", f"the last slot at {index}", fix)
             return
         for leaf, a, b in differing[:1]:
-            yield Fault(where, f"`{leaf}` of the last slot, {a}, at {index}", b, fix)
+            yield Fault(".slot_state", f"`{leaf}` of the last slot, {a}, at {index}", b, fix)
     for index in (n, -n - 1):
         try:
             slot_state(state, index)
@@ -68,15 +66,13 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
             continue
         except Exception as error:
             got = type(error).__name__
-        yield Fault(where, f"an IndexError at {index} of {n} slots", got, fix)
-        return
+        yield Fault(".slot_state", f"an IndexError at {index} of {n} slots", got, fix)
 
 
 def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     """`render_slot`, if there is one, returns a NumPy array of shape (H, W, 3), uint8."""
     state = probe.newest_state()
-    where = f"{probe.class_name}.render_slot"
-    yield from image_faults(where, lambda: probe.batch.render_slot(state, 0))
+    yield from image_faults(".render_slot", lambda: probe.batch.render_slot(state, 0))
 
 
 def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
@@ -84,33 +80,28 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
 `observation_space`, and equals `obs` in each slot that did not end."""
     probe = _rolled_out(probe)
     batch = probe.batch
-    where = f"{probe.class_name}.step"
     if "final_obs" not in probe.uncompiled[0].info:
         if not _gives_final_obs(vars(batch).get("env"), probe.rng):
             raise SkipRule("there is no `final_obs`")
         fix = "Return it too, changed in the same way as `obs`."
-        yield Fault(where, "`infos.final_obs`, as the wrapped batch returns it", "none", fix)
-        return
+        yield Fault(".step", "`infos.final_obs`, as the wrapped batch returns it", "none", fix)
     for t in probe.all_steps():
         final = t.info["final_obs"]
         fix = "Change it in the same way as `obs`."
         if outside := why_outside(batch.observation_space, final, "infos.final_obs", rounded=True):
-            yield Fault(where, f"`{outside.path}` {outside.expected}", outside.got, fix)
-            return
+            yield Fault(".step", f"`{outside.path}` {outside.expected}", outside.got, fix)
         done = np.asarray(t.done)
         if done.shape != (batch.n_slots,) or done.dtype != bool:
             continue  # a wrapper changed its type
         obs, final = (take(x, ~done) for x in (t.obs, final))
         for leaf, a, b in value_differences({"infos.final_obs": obs}, {"infos.final_obs": final}):
-            yield Fault(where, f"`{leaf}` as in `obs` where no episode ended, {a}", b, fix)
-            return
+            yield Fault(".step", f"`{leaf}` as in `obs` where no episode ended, {a}", b, fix)
 
 
 def final_mask_is_of_the_step(probe: BatchedProbe) -> Faults:
     """`infos["final_mask"]`, if there is one, equals `action_mask` in each slot that did not \
 end."""
     probe = _rolled_out(probe)
-    where = f"{probe.class_name}.step"
     if "final_mask" not in probe.uncompiled[0].info:
         raise SkipRule("there is no `final_mask`")
     for t in probe.uncompiled:
@@ -121,8 +112,7 @@ end."""
             {"infos.final_mask": mask}, {"infos.final_mask": final}
         ):
             fix = "Change it in the same way as `action_mask`, or leave it out."
-            yield Fault(where, f"`{leaf}` as `action_mask` where no episode ended, {a}", b, fix)
-            return
+            yield Fault(".step", f"`{leaf}` as `action_mask` where no episode ended, {a}", b, fix)
 
 
 def _rolled_out(probe: BatchedProbe) -> BatchedProbe:
@@ -164,7 +154,7 @@ the first of the new episode: it depends on the action, if the step after `reset
             "Reset a slot in the step that ends its episode, and return the first observation. If "
             "episodes begin with an action that is ignored, except after `reset`, waive this rule."
         )
-        yield Fault(f"{probe.class_name}.step", expected, "a step that ignores them", fix)
+        yield Fault(".step", expected, "a step that ignores them", fix)
 
 
 def _depend_on_actions(probe: BatchedProbe, i: int, slots: Any, draw: int) -> list[bool]:

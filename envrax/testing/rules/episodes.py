@@ -23,54 +23,47 @@ _ONE_BOOL = "Return one bool, such as the result of a comparison."
 def done_is_a_flag(probe: Probe) -> Faults:
     """`done` is a bool scalar, equal to `state.done`, and False at reset. With wrappers, it is \
 `state.done` after their `done` hooks."""
-    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     done = probe.at_reset[1].done
     if describe(done) != "bool[]":
-        yield Fault(reset, "`state.done` to be bool[]", describe(done), _ONE_BOOL)
-        return
+        yield Fault(".reset", "`state.done` to be bool[]", describe(done), _ONE_BOOL)
     if bool(done):
-        yield Fault(reset, "`state.done` to be False", "True", "Start with `jnp.bool_(False)`.")
+        yield Fault(".reset", "`state.done` to be False", "True", "Start with `jnp.bool_(False)`.")
     like = describe_weak(probe.after_hooks("done", jnp.bool_(False)))
     for t in probe.uncompiled:
         for name, x, expected in (("state.done", t.state.done, "bool[]"), ("done", t.done, like)):
             if describe(x) != expected:
-                yield Fault(step, f"`{name}` to be {expected}", describe(x), _ONE_BOOL)
-                return
+                yield Fault(".step", f"`{name}` to be {expected}", describe(x), _ONE_BOOL)
     for t in probe.numpy_transitions:
         expected = tree_to_numpy(probe.after_hooks("done", jnp.asarray(t.state.done)))
         if not np.array_equal(expected, t.done):
             got = f"{t.done} with a `state.done` of {t.state.done}"
             fix = "Write the same value to both: `state.replace(done=done)`."
-            yield Fault(step, "`done` to equal `state.done`", got, fix)
+            yield Fault(".step", "`done` to equal `state.done`", got, fix)
 
 
 def step_counts(probe: Probe) -> Faults:
     """`state.step` is an int32 scalar: 0 at reset, 1 more after every step, and at most \
 `config.max_steps`. A wrapper may take several steps in one."""
-    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
     fix = "Start with `jnp.int32(0)`."
     if describe(first) != "int32[]":
-        yield Fault(reset, "`state.step` to be int32[]", describe(first), fix)
-        return
+        yield Fault(".reset", "`state.step` to be int32[]", describe(first), fix)
     if int(first) != 0:
-        yield Fault(reset, "`state.step` to be 0", str(first), fix)
+        yield Fault(".reset", "`state.step` to be 0", str(first), fix)
     for t in probe.all_steps():
         counted = int(t.state.step) - int(t.before.step)
         if counted != 1 and not (wrapped and counted > 1):
             got = f"{t.state.step} after {t.before.step}"
             fix = "Write `state.replace(step=state.step + 1)`."
-            yield Fault(step, "`state.step` to be 1 more after a step", got, fix)
-            return
+            yield Fault(".step", "`state.step` to be 1 more after a step", got, fix)
         if not wrapped and int(t.state.step) > (limit := probe.env.config.max_steps):
             fix = "Truncate where `step >= self.config.max_steps`."
-            yield Fault(step, f"an end within {limit} steps", f"{limit + 1} steps", fix)
+            yield Fault(".step", f"an end within {limit} steps", f"{limit + 1} steps", fix)
 
 
 def reward_is_a_float(probe: Probe) -> Faults:
     """The reward is a finite float32 scalar; with several agents, a dict of one per agent. With \
 wrappers, it has the type that their `reward` hooks give it."""
-    where = f"{probe.class_name}.step"
     zeros = by_agent(probe.env, probe.zeros(jnp.float32))
     hooked = leaves(probe.after_hooks("reward", zeros), "reward")
     shapes = {name: describe_weak(x).rpartition("[")[2] for name, x in hooked.items()}
@@ -83,38 +76,35 @@ wrappers, it has the type that their `reward` hooks give it."""
                     "Convert it with `jnp.asarray(reward, jnp.float32)`; sum it if it is an array."
                 )
                 of = expected.get(name, "left out")
-                yield Fault(where, f"`{name}` to be {of}", got.get(name, "none"), fix)
-                return
+                yield Fault(".step", f"`{name}` to be {of}", got.get(name, "none"), fix)
     for t in probe.numpy_transitions:
         for name, x in leaves(t.reward, "reward").items():
             if not np.isfinite(np.asarray(x, np.float64)).all():
                 fix = (
                     "Guard the division or the overflow: one NaN or infinity spoils a whole batch."
                 )
-                yield Fault(where, f"`{name}` to be finite", str(x), fix)
+                yield Fault(".step", f"`{name}` to be finite", str(x), fix)
 
 
 def ends_have_reasons(probe: Probe) -> Faults:
     """`info["terminated"]` and `info["truncated"]`, if there are any, are bool scalars. The \
 episode is done exactly where at least one of them is True."""
-    where, info = f"{probe.class_name}.step", probe.uncompiled[0].info
+    info = probe.uncompiled[0].info
     given = [name for name in REASONS if name in info]
     if not given:
         raise SkipRule('info has neither "terminated" nor "truncated"')
     if len(given) == 1:
         fix = "Return both: bootstrapping at a time limit depends on which one is True."
-        yield Fault(where, f"`info` with {' and '.join(REASONS)}", f"only {given[0]}", fix)
-        return
+        yield Fault(".step", f"`info` with {' and '.join(REASONS)}", f"only {given[0]}", fix)
     for name in REASONS:
         if (got := describe(info[name])) != "bool[]":
-            yield Fault(where, f"`info.{name}` to be bool[]", got, _ONE_BOOL)
-            return
+            yield Fault(".step", f"`info.{name}` to be bool[]", got, _ONE_BOOL)
     for t in probe.numpy_transitions:
         terminated, truncated = (bool(t.info[name]) for name in REASONS)
         if (terminated or truncated) != bool(t.state.done):
             got = f"terminated {terminated}, truncated {truncated}, done {t.state.done}"
             fix = "Write `done = terminated | truncated`."
-            yield Fault(where, "`done` to be `terminated | truncated`", got, fix)
+            yield Fault(".step", "`done` to be `terminated | truncated`", got, fix)
 
 
 def limits_have_reasons(probe: Probe) -> Faults:
@@ -129,7 +119,7 @@ def limits_have_reasons(probe: Probe) -> Faults:
             '`info = {"terminated": terminated, "truncated": truncated}`.'
         )
         expected = '`info["terminated"]` and `info["truncated"]` where the time limit ends episodes'
-        yield Fault(f"{probe.class_name}.step", expected, "neither", fix)
+        yield Fault(".step", expected, "neither", fix)
 
 
 def _ends_only_at(probe: Probe, limit: int) -> bool:
@@ -161,7 +151,7 @@ wrappers, which may have a limit of their own."""
             f"`limit`, and `envrax.wrap` takes max_steps={found}."
         )
         expected = f"no time limit before `config.max_steps`, {limit}"
-        yield Fault(f"{probe.class_name}.step", expected, f"one at step {found}", fix)
+        yield Fault(".step", expected, f"one at step {found}", fix)
 
 
 def _is_limit(t: Transition) -> bool:
@@ -205,4 +195,4 @@ where the episode is done. Inside an `EpisodicLife`, it counts games, and is not
             got = f"length {t.info['episode']['l']}, done {t.state.done}"
             fix = "Put `RecordEpisodeStatistics` around the wrapper that ends episodes."
             expected = "statistics at the end of each episode"
-            yield Fault(f"{probe.class_name}.step", expected, got, fix)
+            yield Fault(".step", expected, got, fix)

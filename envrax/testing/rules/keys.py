@@ -19,25 +19,22 @@ _FOLDED = "`fold_in(state.rng, state.step)` will not do: at step 0 it is the key
 def key_moves_on(probe: Probe) -> Faults:
     """`state.rng` is one key of the kind given to `reset`, derived from that key but not equal to \
 it. A step that draws from it replaces it."""
-    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     state = probe.at_reset[1]
     kind = describe_weak(probe.rng)
     if describe_weak(state.rng) != kind:
         fix = "Keep one of the keys that `jax.random.split` returns."
-        yield Fault(reset, f"`state.rng` to be a key, {kind}", describe_weak(state.rng), fix)
-        return
+        yield Fault(".reset", f"`state.rng` to be a key, {kind}", describe_weak(state.rng), fix)
     if _same_key(state.rng, probe.rng):
         fix = "Write `rng, key = jax.random.split(rng)`, draw from `key`, keep `rng`."
-        yield Fault(reset, "`state.rng` to differ from the key given", "the same key", fix)
+        yield Fault(".reset", "`state.rng` to differ from the key given", "the same key", fix)
     elif _same_key(probe.env.reset(probe.other_rng)[1].rng, state.rng):
         fix = "Derive it from the key given: otherwise every episode draws the same numbers."
         got = "the same key for two different keys"
-        yield Fault(reset, "`state.rng` to depend on the key given", got, fix)
+        yield Fault(".reset", "`state.rng` to depend on the key given", got, fix)
     for t in probe.uncompiled:
         if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t):
             expected = "`state.rng` to be another key after a step that draws from it"
-            yield Fault(step, expected, "the same key", f"{_SPLIT} {_FOLDED}")
-            return
+            yield Fault(".step", expected, "the same key", f"{_SPLIT} {_FOLDED}")
 
 
 def _same_key(a: Any, b: Any) -> bool:
@@ -67,15 +64,14 @@ def draws_depend_on_the_key(probe: Probe) -> Faults:
         if draws_from_a_fixed_key(*call):
             fix = f"Split {source}, and draw from one part. Compute constants in `__init__`."
             expected, got = f"every draw to depend on {source}", "a draw from a fixed key"
-            yield Fault(f"{probe.class_name}.{method}", expected, got, fix)
+            yield Fault(f".{method}", expected, got, fix)
 
 
 def keys_are_used_once(probe: Probe) -> Faults:
     """Within one call of `reset` or `step`, no key is used twice."""
     for method, call in _calls(probe).items():
         if error := reused_key(*call):
-            where = f"{probe.class_name}.{method}"
-            yield fault_of(error, where, "every key to be used once", _SPLIT)
+            yield fault_of(error, f".{method}", "every key to be used once", _SPLIT)
 
 
 def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
@@ -105,8 +101,7 @@ then `reset_after`."""
         if error := reused_key(function, probe.rng):
             expected = "every call to use keys of its own"
             fix = f"{_SPLIT} Keep no used key in the state."
-            yield fault_of(error, f"{probe.class_name} ({calls})", expected, fix)
-            return
+            yield fault_of(error, f" ({calls})", expected, fix)
     yield from _equal_draws(probe, action)
 
 
@@ -120,8 +115,7 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
             expected = "every call to draw from keys of its own"
             got = f"a draw in {call} from a key that an earlier call drew from"
             fix = f"{_SPLIT} A key that an episode keeps gives the same numbers in every step."
-            yield Fault(f"{probe.class_name}.step", expected, got, fix)
-            return
+            yield Fault(".step", expected, got, fix)
         seen |= drawn
         state = probe.step(state, action)[1]
         if state.done:  # a frame skip ignores what it draws after an end
@@ -139,16 +133,14 @@ def both_kinds_of_keys(probe: Probe) -> Faults:
         stepped = by_name(probe.env.step(state, probe.uncompiled[0].action))
     except Exception as error:
         expected = "it to work with legacy keys, `jax.random.PRNGKey(0)`"
-        yield fault_of(error, probe.class_name, expected, fix)
+        yield fault_of(error, "", expected, fix)
         return
     if isinstance(state, EnvState) and is_key(stepped["state"].rng):
         expected = "`state.rng` to stay a legacy key"
-        yield Fault(probe.class_name, expected, "a typed key", fix)
-        return
+        yield Fault("", expected, "a typed key", fix)
     names, typed = ("reward", "done"), probe.uncompiled[0].returned
     from_typed = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
     from_legacy = {"obs": obs, **{name: stepped[name] for name in names}}
     for leaf, a, b in value_differences(from_typed, from_legacy):
         expected = f"the same `{leaf}` from a legacy key as from a typed one, {a}"
-        yield Fault(probe.class_name, expected, b, fix)
-        return
+        yield Fault("", expected, b, fix)

@@ -55,13 +55,11 @@ or a `cached_property`, nor anywhere that the next trace reads."""
             probe.traced_attributes = set(after)
             places = [*added.values(), *after.values()]
             got = f"one in {places[0]}" if places else f"one that the next call reads{read}"
-            where = f"{probe.class_name}.{trace.__name__}"
             fix = (
                 "Keep what changes in the state, as a field of its class; compute tables in "
                 "`__init__`."
             )
-            yield Fault(where, "no traced value to be kept", got, fix)
-            return
+            yield Fault(f".{trace.__name__}", "no traced value to be kept", got, fix)
 
 
 def _leak_read(trace: Callable[[], Any]) -> str:
@@ -89,13 +87,12 @@ waived. A batch of simulators may keep them there."""
         probe.traceable = False
         raise SkipRule(ON_HOST)
     if probe.changes_host:
-        where = f"{probe.class_name}.{probe.changes_host}"
         got = "an `io_callback`, which calls the host"
         fix = (
             "Keep all that changes in the state, or write a `BatchedEnv` with `traceable = False`. "
             "If the host is meant, waive this rule."
         )
-        yield Fault(where, "all that changes to be in the state", got, fix)
+        yield Fault(f".{probe.changes_host}", "all that changes to be in the state", got, fix)
 
 
 def inputs_are_left_alone(probe: Probe) -> Faults:
@@ -117,9 +114,7 @@ environment."""
         if edited:
             names = ", ".join(f"`{name}`" for name in dict.fromkeys(edited))
             fix = "Return a new state: `state.replace(...)`."
-            where = f"{probe.class_name}.step"
-            yield Fault(where, "the arguments to stay unchanged", f"a change of {names}", fix)
-            return
+            yield Fault(".step", "the arguments to stay unchanged", f"a change of {names}", fix)
     if not probe.traceable or probe.changes_host:  # attributes may hold a simulator
         return
     calls = {
@@ -134,9 +129,7 @@ environment."""
         if names := [name for name in changed if name not in probe.traced_attributes]:
             got = f"a change of {', '.join(f'`{name}`' for name in names)}"
             fix = "Keep what changes in the state: under `jit`, this code runs only in the trace."
-            where = f"{probe.class_name}.{method}"
-            yield Fault(where, "the environment to stay unchanged", got, fix)
-            return
+            yield Fault(f".{method}", "the environment to stay unchanged", got, fix)
 
 
 def _was_edited(x: Any, copy: Any) -> bool:
@@ -152,8 +145,7 @@ def same_key_same_episode(probe: Probe) -> Faults:
     for leaf, a, b in value_differences(first, again, exact=True):
         expected = f"the same `{leaf}` from the same key"
         fix = _how_to_be_pure(probe, probe.env.reset, probe.rng)
-        yield Fault(f"{probe.class_name}.reset", expected, f"{a}, then {b}", fix)
-        return
+        yield Fault(".reset", expected, f"{a}, then {b}", fix)
     steps = probe.uncompiled
     if probe.traceable:  # the results depend neither on other episodes nor on the order of calls
         probe.env.reset(probe.other_rng)
@@ -163,8 +155,7 @@ def same_key_same_episode(probe: Probe) -> Faults:
         for leaf, a, b in value_differences(t.returned, again, exact=True):
             expected = f"the same `{leaf}` from the same state and action"
             fix = _how_to_be_pure(probe, probe.env.step, t.before, t.action)
-            yield Fault(f"{probe.class_name}.step", expected, f"{a}, then {b}", fix)
-            return
+            yield Fault(".step", expected, f"{a}, then {b}", fix)
 
 
 def _how_to_be_pure(probe: Probe, function: Callable[..., Any], *args: Any) -> str:

@@ -37,7 +37,7 @@ def step_returns(probe: Probe) -> Faults:
 def reset_after_begins_an_episode(probe: Probe) -> Faults:
     """`reset_after(state)`, if overridden, returns the same types as `reset`: an observation in \
 the space, and a state with `step` 0 and `done` False."""
-    env, where = probe.env, f"{probe.class_name}.reset_after"
+    env = probe.env
     if not carries_over(env):
         return
     first = probe.at_reset[1]
@@ -47,43 +47,41 @@ the space, and a state with `step` 0 and `done` False."""
     def call() -> Any:
         return env.reset_after(probe.state_to_pass(last))
 
-    if faults := list(_call_faults(probe, "reset_after", call)):
-        yield from faults
-        return
+    yield from _call_faults(probe, "reset_after", call)
     obs, state = call()
     at_reset = {"obs": probe.at_reset[0], "state": probe.at_reset[1]}
     for leaf, before, now in type_differences(at_reset, {"obs": obs, "state": state}):
         fix = "Return the same from both, for example with `jnp.asarray(x, dtype)`."
-        yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
-        return
+        yield Fault(".reset_after", f"`{leaf}` as at reset, {before}", now, fix)
     if bool(state.done) or int(state.step) != 0:
         got, fix = f"{state.done} and {state.step}", "Return the state of a reset."
-        yield Fault(where, "`state.done` to be False and `state.step` 0", got, fix)
+        yield Fault(".reset_after", "`state.done` to be False and `state.step` 0", got, fix)
     if not bool(env.observation_space.contains(obs)):
         fix = "Return the observation of the new state."
-        yield Fault(where, "the observation to be in the space", describe(obs), fix)
+        yield Fault(".reset_after", "the observation to be in the space", describe(obs), fix)
 
 
 def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
     """Faults of a call and of the tuple that it returns."""
-    where, returns = f"{probe.class_name}.{method}", f"({RETURNS[method]})"
+    returns = f"({RETURNS[method]})"
     try:
         returned = call()
     except Exception as error:
         fix = "The check passes one typed key to `reset`, and samples of `action_space` to `step`."
-        yield fault_of(error, where, f"{returns} to be returned", fix)
+        yield fault_of(error, f".{method}", f"{returns} to be returned", fix)
         return
     size = len(returns.split(", "))
     if not isinstance(returned, tuple) or len(returned) != size:
         is_tuple = isinstance(returned, tuple)
         got = f"a tuple of length {len(returned)}" if is_tuple else describe(returned)
-        yield Fault(where, f"a tuple {returns}", got, f"Return these {size}, in this order.")
-        return
+        yield Fault(f".{method}", f"a tuple {returns}", got, f"Return these {size}, in this order.")
     if not isinstance(returned[1], probe.state_class):
         fix = "Extend EnvState with `@chex.dataclass`."
-        yield Fault(where, "the second value to be an EnvState", type(returned[1]).__name__, fix)
+        got = type(returned[1]).__name__
+        yield Fault(f".{method}", "the second value to be an EnvState", got, fix)
     if size == 5 and not isinstance(returned[4], dict):
-        yield Fault(where, "info to be a dict", repr(returned[4]), "Return `{}` if there is none.")
+        fix = "Return `{}` if there is none."
+        yield Fault(f".{method}", "info to be a dict", repr(returned[4]), fix)
 
 
 def reset_and_step_agree(probe: Probe) -> Faults:
@@ -94,10 +92,10 @@ weak types after a step as at reset."""
     for leaf, x in numbers.items():
         fix = "Write `jnp.int32(0)`, `jnp.bool_(False)` or `jnp.asarray(x, dtype)`."
         got = f"the Python {type(x).__name__} {x}"
-        yield Fault(f"{probe.class_name}.reset", f"`{leaf}` to be an array", got, fix)
+        yield Fault(".reset", f"`{leaf}` to be an array", got, fix)
     if numbers:
         return
-    where, at_reset = f"{probe.class_name}.step", {"obs": obs, "state": state}
+    at_reset = {"obs": obs, "state": state}
     for t in probe.uncompiled:
         for leaf, before, now in type_differences(at_reset, {"obs": t.obs, "state": t.state}):
             fix = (
@@ -105,10 +103,10 @@ weak types after a step as at reset."""
                 if "weak" in before + now
                 else "Return the same from both, for example with `jnp.asarray(x, dtype)`."
             )
-            yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
+            yield Fault(".step", f"`{leaf}` as at reset, {before}", now, fix)
         if type(t.state) is not type(state):
             got, fix = type(t.state).__name__, "Return the same class from both."
-            yield Fault(where, f"a state of class {type(state).__name__}", got, fix)
+            yield Fault(".step", f"a state of class {type(state).__name__}", got, fix)
 
 
 def observe_agrees(probe: Probe) -> Faults:
@@ -130,8 +128,7 @@ returns, bit for bit where both are compiled together."""
                 "state does not determine the observation."
             )
             got = f"{b}, where `{method}` has {a}"
-            yield Fault(f"{probe.class_name}.observe", f"`{leaf}` of `{method}`", got, fix)
-            return
+            yield Fault(".observe", f"`{leaf}` of `{method}`", got, fix)
 
     obs, observed = both(env.reset)(probe.rng)
     if observed is None:
@@ -147,34 +144,29 @@ returns, bit for bit where both are compiled together."""
 
 def info_is_fixed(probe: Probe) -> Faults:
     """`info` has the same string keys, shapes and dtypes on every step, and holds only arrays."""
-    where, first = f"{probe.class_name}.step", probe.uncompiled[0].info
+    first = probe.uncompiled[0].info
     for key in first:
         if not isinstance(key, str):
             fix = "Use a string as the key."
-            yield Fault(where, "the keys of `info` to be strings", repr(key), fix)
+            yield Fault(".step", "the keys of `info` to be strings", repr(key), fix)
     for leaf, x in leaves(first, "info").items():
         if (got := describe(x)).startswith("a "):
-            yield Fault(
-                where, f"`{leaf}` to be an array", got, "Remove it, or encode it as a number."
-            )
+            fix = "Remove it, or encode it as a number."
+            yield Fault(".step", f"`{leaf}` to be an array", got, fix)
     for t in probe.uncompiled[1:]:
         for leaf, before, now in type_differences({"info": first}, {"info": t.info}):
             fix = "Return every key on every step; use a default such as 0 where there is no value."
-            yield Fault(where, f"`{leaf}` as on the first step, {before}", now, fix)
+            yield Fault(".step", f"`{leaf}` as on the first step, {before}", now, fix)
 
 
 def render_is_an_image(probe: Probe) -> Faults:
     """`render`, if there is one, returns a NumPy array of shape (H, W, 3), uint8, of one size."""
     render, states = probe.env.render, (probe.at_reset[1], probe.uncompiled[-1].state)
-    where = f"{probe.class_name}.render"
-    faults = list(image_faults(where, lambda: render(states[0])))
-    yield from faults
-    if faults:
-        return
+    yield from image_faults(".render", lambda: render(states[0]))
     first, last = map(render, states)
     if first.shape != last.shape:
         fix = "Draw every state at the same size: a video has one size."
-        yield Fault(where, f"every image of shape {first.shape}", str(last.shape), fix)
+        yield Fault(".render", f"every image of shape {first.shape}", str(last.shape), fix)
 
 
 def image_faults(where: str, draw: Any) -> Faults:

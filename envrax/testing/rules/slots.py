@@ -26,8 +26,7 @@ def slots_are_independent(probe: BatchedProbe) -> Faults:
         fix = "Compute every slot from its own state, action and key."
         expected = f"`{leaf}` of a slot to depend on that slot only"
         got = f"{a}, and {b} after a change in slot 0"
-        yield Fault(f"{probe.class_name}.step", expected, got, fix)
-        return
+        yield Fault(".step", expected, got, fix)
 
 
 def slots_step_like_one(probe: BatchedProbe) -> Faults:
@@ -42,8 +41,7 @@ environment; floats up to rounding."""
         of_slot = by_name(take(probe.at_reset, slot))
         for leaf, a, b in value_differences(reference, of_slot):
             expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
-            yield Fault(f"{probe.class_name}.reset", expected, b, fix)
-            return
+            yield Fault(".reset", expected, b, fix)
     for t, slot, reference, next_episode in _slots(probe):
         of_slot = take(t.returned, slot)
         of_slot["info"] = {k: of_slot["info"][k] for k in reference["info"] if k in of_slot["info"]}
@@ -51,8 +49,7 @@ environment; floats up to rounding."""
             del reference[name], of_slot[name]
         for leaf, a, b in value_differences(reference, of_slot):
             expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
-            yield Fault(f"{probe.class_name}.step", expected, b, fix)
-            return
+            yield Fault(".step", expected, b, fix)
 
 
 def ended_slots_start_again(probe: BatchedProbe) -> Faults:
@@ -61,7 +58,6 @@ state, from `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one,
 observation of the ended episode, and `infos["final_mask"]` the mask of that state."""
     if not probe.options.autoreset:
         raise SkipRule("auto-reset is off")
-    where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]
     probe.saw_episode_end = bool(ends)
     for t, slot, reference, next_episode in ends:
@@ -69,21 +65,18 @@ observation of the ended episode, and `infos["final_mask"]` the mask of that sta
         for leaf, a, b in value_differences(next_episode, of_slot):
             fix = "Reset a slot in the step that ends its episode."
             expected = f"`{leaf}` of slot {slot} as in its next episode, {a}"
-            yield Fault(where, expected, b, fix)
-            return
+            yield Fault(".step", expected, b, fix)
         if "final_obs" in t.info and "final_obs" not in reference["info"]:
             final = {"infos.final_obs": take(t.info["final_obs"], slot)}
             for leaf, a, b in value_differences({"infos.final_obs": reference["obs"]}, final):
                 fix = "Return the observation of the step, from before the reset."
-                yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
-                return
+                yield Fault(".step", f"`{leaf}` of slot {slot} to be {a}", b, fix)
         if "final_mask" in t.info and "final_mask" not in reference["info"]:
             mask = cast(Any, _single(probe)).action_mask(reference["state"])
             final = {"infos.final_mask": take(t.info["final_mask"], slot)}
             for leaf, a, b in value_differences({"infos.final_mask": mask}, final):
                 fix = "Return the mask of the state of the step, from before the reset."
-                yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
-                return
+                yield Fault(".step", f"`{leaf}` of slot {slot} to be {a}", b, fix)
 
 
 def _single(probe: BatchedProbe) -> SingleEnv:

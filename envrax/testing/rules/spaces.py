@@ -25,7 +25,7 @@ ones contain stacked samples of the single ones."""
     n: Any = probe.batch.n_slots
     if not isinstance(n, int) or n < 1:
         fix = "Return the number of slots."
-        yield Fault(probe.class_name, "`n_slots` to be an int of at least 1", repr(n), fix)
+        yield Fault("", "`n_slots` to be an int of at least 1", repr(n), fix)
         return
     for kind in ("observation_space", "action_space"):
         names = f"single_{kind}", kind
@@ -37,32 +37,31 @@ ones contain stacked samples of the single ones."""
             if outside := why_outside(batch, rows, "sample"):
                 fix = f"Remove `{kind}`: the default is `single_{kind}.batch(n_slots)`."
                 expected = f"stacked samples, `{outside.path}`, {outside.expected}"
-                yield Fault(f"{probe.class_name}.{kind}", expected, outside.got, fix)
+                yield Fault(f".{kind}", expected, outside.got, fix)
 
 
 def _space_faults(probe: Probe, name: str) -> Faults:
-    where = f"{probe.class_name}.{name}"
     try:
         space: Any = getattr(probe.env, name)
     except Exception as error:
-        yield fault_of(error, where, "a Space", "Return a space, such as a Box.")
+        yield fault_of(error, f".{name}", "a Space", "Return a space, such as a Box.")
         return
     if not isinstance(space, Space):
-        yield Fault(where, "a Space", repr(space), "Return a space, such as `Discrete(4)`.")
+        yield Fault(f".{name}", "a Space", repr(space), "Return a space, such as `Discrete(4)`.")
         return
     second = getattr(probe.env, name)
     if second != space:
         fix = "Build it from the config only. A space class of your own needs an `__eq__`."
-        yield Fault(where, "an equal space on every access", f"{space}, then {second}", fix)
+        yield Fault(f".{name}", "an equal space on every access", f"{space}, then {second}", fix)
     try:
         outside = why_outside(space, space.sample(probe.rng), "sample")
     except Exception as error:
         fix = "Fix its `sample` or its `contains`."
-        yield fault_of(error, where, "a space that can be sampled", fix)
+        yield fault_of(error, f".{name}", "a space that can be sampled", fix)
         return
     if outside:
         fix = "Make `sample` and `contains` agree."
-        yield Fault(where, f"`{outside.path}` {outside.expected}", outside.got, fix)
+        yield Fault(f".{name}", f"`{outside.path}` {outside.expected}", outside.got, fix)
 
 
 def observations_are_in_the_space(probe: Probe) -> Faults:
@@ -70,13 +69,11 @@ def observations_are_in_the_space(probe: Probe) -> Faults:
 float may exceed a bound by 4 units in its last place; at a bound of 0, in that of the other \
 bound."""
     space = probe.env.observation_space
-    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
-    observations = ((step, t.obs) for t in probe.all_steps())
-    for where, obs in itertools.chain([(reset, probe.at_reset[0])], observations):
+    observations = ((".step", t.obs) for t in probe.all_steps())
+    for where, obs in itertools.chain([(".reset", probe.at_reset[0])], observations):
         if outside := why_outside(space, obs, "obs", rounded=True):
             expected = f"`{outside.path}` {outside.expected}"
             yield Fault(where, expected, outside.got, _fix(space, outside))
-            return
 
 
 def _fix(space: Space, outside: Mismatch) -> str:

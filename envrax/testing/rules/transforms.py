@@ -52,7 +52,7 @@ def traces_under_jit(probe: Probe) -> Faults:
         try:
             call()
         except Exception as error:
-            yield untraceable(error, f"{probe.class_name}.{method}")
+            yield untraceable(error, f".{method}")
             return
     probe.compiles = True
 
@@ -85,8 +85,7 @@ they give for it without; floats up to rounding."""
         at_reset, stepped = both(*given)
     except Exception as error:
         fix = "Use operations that JAX can batch; give a callback a `vmap_method`."
-        where = f"{probe.class_name}.step"
-        yield fault_of(error, where, "it to work under `jax.vmap`", fix)
+        yield fault_of(error, ".step", "it to work under `jax.vmap`", fix)
         return
     compared: Any = (("reset", resets, at_reset), ("step", [t[2:] for t in steps], stepped))
     for method, alone, batch in compared:
@@ -115,8 +114,7 @@ def scan_agrees(probe: Probe) -> Faults:
         _, out = jax.lax.scan(body, steps[0].before, stack([t.action for t in steps]))
     except Exception as error:
         fix = "Return a state with the same structure, shapes, dtypes and weak types."
-        where = f"{probe.class_name}.step"
-        yield fault_of(error, where, "it to work under `jax.lax.scan`", fix)
+        yield fault_of(error, ".step", "it to work under `jax.lax.scan`", fix)
         return
     for i, t in enumerate(steps):
         yield from _disagreements(probe, "step", "scan", t[2:], take(out, i))
@@ -129,8 +127,7 @@ def _disagreements(
     for leaf, a, b in value_differences(by_name(plain), by_name(transformed)):
         expected = f"`{leaf}` as in a plain call, {a}"
         fix = f"{PURE} Do not test whether a value is traced."
-        yield Fault(f"{probe.class_name}.{method}", expected, f"{b} under `{transform}`", fix)
-        return
+        yield Fault(f".{method}", expected, f"{b} under `{transform}`", fix)
 
 
 def compiles_once(probe: Probe) -> Faults:
@@ -139,15 +136,14 @@ def compiles_once(probe: Probe) -> Faults:
     for method, counter in (("reset", probe.reset), ("step", probe.step)):
         if counter.traces > 1:
             fix = "Keep static fields and Python objects in the state the same from step to step."
-            where = f"{probe.class_name}.{method}"
-            yield Fault(where, "one compilation", f"{counter.traces}", fix)
+            yield Fault(f".{method}", "one compilation", f"{counter.traces}", fix)
 
 
 def gradients_are_finite(probe: Probe) -> Faults:
     """With `gradients=True`: the reward has a finite gradient by the floats of state and action."""
     if not probe.gradients:
         raise SkipRule("only with `gradients=True`")
-    t, where = probe.uncompiled[0], f"{probe.class_name}.step"
+    t = probe.uncompiled[0]
     inputs = t.before, t.action
     flat: list[Any] = jax.tree.leaves(inputs)
     at = [i for i, x in enumerate(flat) if _is_float(x)]
@@ -162,7 +158,7 @@ def gradients_are_finite(probe: Probe) -> Faults:
         gradients: list[Any] = cast(Any, jax.jit(jax.grad(reward)))([flat[i] for i in at])
     except Exception as error:
         fix = "Use operations that JAX can differentiate: `jax.lax.scan` instead of `while_loop`."
-        yield fault_of(error, where, "a reward that can be differentiated", fix)
+        yield fault_of(error, ".step", "a reward that can be differentiated", fix)
         return
     paths = [*leaves(t.before, "state"), *leaves(t.action, "action")]
     for i, gradient in zip(at, gradients, strict=True):
@@ -171,7 +167,7 @@ def gradients_are_finite(probe: Probe) -> Faults:
                 "Guard roots, divisions and logarithms at zero, in both branches of a `jnp.where`."
             )
             expected = f"a finite gradient of the reward by `{paths[i]}`"
-            yield Fault(where, expected, str(gradient), fix)
+            yield Fault(".step", expected, str(gradient), fix)
 
 
 def _is_float(x: Any) -> bool:
