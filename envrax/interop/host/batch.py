@@ -73,11 +73,8 @@ class _Begun(NamedTuple):
     mask: Any
 
     def returned(self, rng: jax.Array) -> tuple[Any, HostBatchState]:
-        obs, *_ = self
-        state = HostBatchState(
-            rng=rng, step=self.step, done=self.done, call=self.call, mask=self.mask
-        )
-        return obs, state
+        fields = self._asdict()
+        return fields.pop("obs"), HostBatchState(rng=rng, **fields)
 
 
 class _Stepped(NamedTuple):
@@ -220,8 +217,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             types = self._step_types(options)
             out = call_host(run, types, state.call, state.step, actions, seeds)
         rng = state.rng if rngs is None else self._keys_where(out.begins, rngs, state.rng)
-        obs, state = out.begun.returned(rng)
-        return obs, state, out.reward, out.done, out.infos
+        return *out.begun.returned(rng), out.reward, out.done, out.infos
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
@@ -248,8 +244,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             obs = with_rows(to_numpy(obs), mask, take_rows(begun.obs, mask))
         else:
             obs = where_slots(mask, begun.obs, obs)
-        rngs = self._keys_where(mask, rngs, state.rng)
-        return begun._replace(obs=obs).returned(rngs)
+        return begun._replace(obs=obs).returned(self._keys_where(mask, rngs, state.rng))
 
     def action_mask(self, state: Any) -> Any:
         self._require_state(state, self._method("action_mask"))
@@ -292,8 +287,7 @@ class HostBatch(BatchedEnv[Space, Space]):
     def _begin_on_host(self, who: str, *given: Any) -> _Begun:
         call, step, done, mask, seeds = jax.tree.map(np.asarray, given)
         self._take_turn(call, who)
-        all_begin = int(call) == _RESET
-        if all_begin:
+        if int(call) == _RESET:
             obs = self._ask(self.simulator.begin, seeds)
         elif mask.any():
             obs = self._ask(self.simulator.begin_where, mask, seeds)
@@ -322,7 +316,6 @@ class HostBatch(BatchedEnv[Space, Space]):
         obs = copy_as(simulator.obs_types, obs, who)
         done = ends.done
         begins = done & options.autoreset
-        must_begin = begins.any() and not simulator.resets_itself
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
             infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who)
@@ -331,7 +324,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             elif "action_mask" in infos:
                 infos["final_mask"] = jax.tree.map(lambda x: x != 0, infos["action_mask"])
         rng = None
-        if must_begin:
+        if begins.any() and not simulator.resets_itself:
             rng, seeds = following()
             seeds = jax.tree.map(np.asarray, seeds)
             first = self._ask(simulator.begin_where, begins, seeds)
