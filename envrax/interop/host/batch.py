@@ -27,11 +27,13 @@ from envrax.interop.host.arrays import (
     with_rows,
 )
 from envrax.interop.host.callback import call_host
-from envrax.interop.host.keys import first_episodes, keys_where, next_episodes
+from envrax.interop.host.seeds import first_episodes, keys_where, next_episodes
 from envrax.interop.host.simulator import Types, VectorSimulator
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
+
+__all__ = ["HostBatch", "HostBatchState"]
 
 _RESET = -1  # in place of the number of a call
 _NUMBERS = itertools.count()  # of calls, over all batches
@@ -71,10 +73,8 @@ class _Begun(NamedTuple):
     mask: Any
 
     def returned(self, rng: jax.Array) -> tuple[Any, HostBatchState]:
-        state = HostBatchState(
-            rng=rng, step=self.step, done=self.done, call=self.call, mask=self.mask
-        )
-        return self.obs, state
+        fields = self._asdict()
+        return fields.pop("obs"), HostBatchState(rng=rng, **fields)
 
 
 class _Stepped(NamedTuple):
@@ -217,8 +217,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             types = self._step_types(options)
             out = call_host(run, types, state.call, state.step, actions, seeds)
         rng = state.rng if rngs is None else self._keys_where(out.begins, rngs, state.rng)
-        obs, state = out.begun.returned(rng)
-        return obs, state, out.reward, out.done, out.infos
+        return *out.begun.returned(rng), out.reward, out.done, out.infos
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
@@ -245,8 +244,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             obs = with_rows(to_numpy(obs), mask, take_rows(begun.obs, mask))
         else:
             obs = where_slots(mask, begun.obs, obs)
-        rngs = self._keys_where(mask, rngs, state.rng)
-        return begun._replace(obs=obs).returned(rngs)
+        return begun._replace(obs=obs).returned(self._keys_where(mask, rngs, state.rng))
 
     def action_mask(self, state: Any) -> Any:
         self._require_state(state, self._method("action_mask"))
@@ -273,8 +271,6 @@ class HostBatch(BatchedEnv[Space, Space]):
             self._is_closed = True
             self.simulator.close()
 
-    # Keys and seeds ------------------------------------------------------------------------------
-
     def _first(self, rng: jax.Array) -> tuple[Any, Any]:
         return first_episodes(rng, None if self.simulator.base_seed else self.n_slots)
 
@@ -284,8 +280,6 @@ class HostBatch(BatchedEnv[Space, Space]):
     def _keys_where(self, mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
         return old if self.simulator.base_seed else keys_where(mask, new, old)
 
-    # The host ------------------------------------------------------------------------------------
-
     def _begun_by(self, who: str, straight: bool, *given: Any) -> _Begun:
         run = partial(self._begin_on_host, who)
         return run(*given) if straight else call_host(run, self._begun_types, *given)
@@ -293,8 +287,7 @@ class HostBatch(BatchedEnv[Space, Space]):
     def _begin_on_host(self, who: str, *given: Any) -> _Begun:
         call, step, done, mask, seeds = jax.tree.map(np.asarray, given)
         self._take_turn(call, who)
-        all_begin = int(call) == _RESET
-        if all_begin:
+        if int(call) == _RESET:
             obs = self._ask(self.simulator.begin, seeds)
         elif mask.any():
             obs = self._ask(self.simulator.begin_where, mask, seeds)
@@ -323,7 +316,6 @@ class HostBatch(BatchedEnv[Space, Space]):
         obs = copy_as(simulator.obs_types, obs, who)
         done = ends.done
         begins = done & options.autoreset
-        must_begin = begins.any() and not simulator.resets_itself
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
             infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who)
@@ -332,7 +324,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             elif "action_mask" in infos:
                 infos["final_mask"] = jax.tree.map(lambda x: x != 0, infos["action_mask"])
         rng = None
-        if must_begin:
+        if begins.any() and not simulator.resets_itself:
             rng, seeds = following()
             seeds = jax.tree.map(np.asarray, seeds)
             first = self._ask(simulator.begin_where, begins, seeds)
@@ -369,8 +361,6 @@ class HostBatch(BatchedEnv[Space, Space]):
         """Count the call first: if it fails, no state is the newest until a reset."""
         self._require_newest(call, who)
         self._newest = next(_NUMBERS) % 2**31
-
-    # What may be asked ---------------------------------------------------------------------------
 
     def _method(self, name: str) -> str:
         return f"{self.simulator.who}.{name}"
@@ -412,8 +402,6 @@ class HostBatch(BatchedEnv[Space, Space]):
                 f"{who}: expected a simulator that can be stepped without auto-reset; got "
                 f"{simulator.name}, which resets its slots itself. Build it in another mode."
             )
-
-    # Types ---------------------------------------------------------------------------------------
 
     @cached_property
     def _info_types(self) -> Types:

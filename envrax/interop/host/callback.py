@@ -1,4 +1,4 @@
-"""One call of the host from within a program of JAX."""
+"""`call_host`: one ordered call of the host from within a program of JAX."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The keys and the seeds of the episodes of simulators on the host."""
+"""Keys of episodes, and the seeds that simulators get of them."""
 
 from typing import Any
 
@@ -7,8 +7,6 @@ import numpy as np
 
 from envrax._jax.keys import of_kind, split_key, to_threefry
 from envrax._jax.mesh import where_slots
-
-__all__ = ["first_episodes", "keys_where", "next_episodes", "seed_of"]
 
 
 def seed_of(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
