@@ -1,7 +1,6 @@
 # pyright: basic
 """gymnax: `envrax.make("gymnax/CartPole-v1")`, or `wrap(env, params)` for one built by hand."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +11,10 @@ from envrax.env import AnyEnv
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.figures import image_of, on_first_use
 from envrax.interop.peer.library import innermost, require, suite_of
-from envrax.interop.peer.params import param_names
 from envrax.interop.peer.spaces import from_library_space
-from envrax.interop.peer.types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
@@ -56,7 +48,7 @@ _Bounds = list[tuple[Any, float, float]]  # an index, and the true low and high 
 MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
     "BernoulliBandit-misc": (
         "time is scaled by `t_max`, whatever the time limit",
-        lambda p: [(3, 0, p.min_lim + (p.max_lim - p.min_lim) * _steps(p) / p.t_max)],
+        lambda p: [(3, 0, p.min_lim + (p.max_lim - p.min_lim) * p.max_steps_in_episode / p.t_max)],
     ),
     "GaussianBandit-misc": (
         "the last reward is normal and has no bounds; scaled time begins at -1",
@@ -75,13 +67,13 @@ MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
 """Ids whose observations leave gymnax's own bounds: the reason, and the wider bounds."""
 
 _IDS_BY_NAME = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
-_LIMIT = "max_steps_in_episode"
 
 
 class GymnaxEnv(PeerEnv):
     """An environment of gymnax. `params` are its `EnvParams`; `info` is its own."""
 
     library = "gymnax"
+    limit_param = "max_steps_in_episode"
 
     def build(self) -> Any:
         try:
@@ -96,16 +88,6 @@ class GymnaxEnv(PeerEnv):
 
     def default_params(self) -> Any:
         return self.peer.default_params
-
-    def limit(self) -> int:
-        return steps_limit(_steps(self.params))
-
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        if _LIMIT not in param_names(params):
-            return params
-        # gymnax compares with the limit and divides by it, so it must stay an int or a float.
-        number = float if isinstance(_steps(self.default_params()), float) else int
-        return self.change(params, {_LIMIT: number(max_steps)})
 
     def spaces(self) -> tuple[Space, Space]:
         params = self.concrete_params
@@ -140,23 +122,10 @@ class DrawnGymnaxEnv(GymnaxEnv):
 
     def _draw(self, name: str, inner: Any, params: Any) -> np.ndarray:
         if name in CLASSIC:
-            return _module("gymnax.visualize.vis_gym").render_gym_frame(name, inner, params)
-        drawn = _module("gymnax.visualize.visualizer").Visualizer(self.peer, params, [inner])
-        try:
-            drawn.init()
-            canvas = _module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn.fig)
-            canvas.draw()
-            return np.array(canvas.buffer_rgba())[..., :3]
-        finally:
-            _module("matplotlib.pyplot").close(drawn.fig)
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(name)  # on first use: drawing is slow to import
-
-
-def _steps(params: Any) -> Any:
-    return getattr(params, _LIMIT, NO_LIMIT)
+            return on_first_use("gymnax.visualize.vis_gym").render_gym_frame(name, inner, params)
+        drawn = on_first_use("gymnax.visualize.visualizer").Visualizer(self.peer, params, [inner])
+        drawn.init()
+        return image_of(drawn.fig)
 
 
 def _is_of_gymnax(env: Any) -> bool:

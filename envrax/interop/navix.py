@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box
 from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
@@ -83,8 +83,7 @@ class NavixEnv(PeerEnv):
         name = type(self.peer).__name__
         if name not in KEYS_TWICE or not getattr(self.peer, "random_start", True):
             return {}
-        reason = f"navix's {name} {KEYS_TWICE[name]} from one key"
-        return dict.fromkeys(["keys_are_used_once", "calls_share_no_key"], reason)
+        return key_used_twice(f"navix's {name} {KEYS_TWICE[name]} from one key")
 
     @property
     def mended_bounds(self) -> dict[str, str]:

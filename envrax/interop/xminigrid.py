@@ -29,6 +29,7 @@ class XMiniGridEnv(PeerEnv):
     """
 
     library = "xminigrid"
+    limit_param = "max_steps"
 
     def build(self) -> Any:
         env, self._default_params = xminigrid.make(self.config.id, **self.config.options)
@@ -39,9 +40,6 @@ class XMiniGridEnv(PeerEnv):
 
     def limit(self) -> int:
         return self.params.max_steps or NO_LIMIT
-
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        return params.replace(max_steps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
         return nested(_space, self.observed), Discrete(self.peer.num_actions(self.params))

@@ -120,11 +120,9 @@ def _as_unsigned(x: jax.Array) -> jax.Array:
     """Unsigned integers with the same bits; bools, of which there are few, have 32 bits each."""
     if x.dtype == jnp.bool_:
         return x.astype(jnp.uint32)
-    if jnp.issubdtype(x.dtype, jnp.complexfloating):
-        x = jnp.stack([x.real, x.imag], axis=-1)
-    width = 8 * x.dtype.itemsize
     info: Any = jnp.iinfo if jnp.issubdtype(x.dtype, jnp.integer) else jnp.finfo
-    if info(x.dtype).bits != width:  # such as int4
+    width = 8 * x.dtype.itemsize
+    if info(x.dtype).bits != width:  # complex numbers, and such as int4
         return x
     return jax.lax.bitcast_convert_type(x, f"uint{width}")
 
@@ -132,12 +130,10 @@ def _as_unsigned(x: jax.Array) -> jax.Array:
 def _jax_leaf(flat: list[jax.Array], place: LeafPlace) -> Any:
     raw = flat[place.array][place.begin : place.end]
     dtype = place.dtype
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        parts = jax.lax.bitcast_convert_type(raw.reshape(*place.shape, 2), jnp.finfo(dtype).dtype)
-        return jax.lax.complex(parts[..., 0], parts[..., 1])
     if dtype == jnp.bool_:
         return raw.reshape(place.shape) != 0
-    x = jax.lax.bitcast_convert_type(raw, dtype).reshape(place.shape)
+    x = raw if raw.dtype == dtype else jax.lax.bitcast_convert_type(raw, dtype)
+    x = x.reshape(place.shape)
     wrap_key_data: Any = jax.random.wrap_key_data
     return x if place.key_impl is None else wrap_key_data(x, impl=place.key_impl)
 

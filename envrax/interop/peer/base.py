@@ -19,7 +19,14 @@ from envrax.interop.peer.common_types import CommonTypes, cast_to, find_common_t
 from envrax.interop.peer.containers import copy_containers
 from envrax.interop.peer.errors import quote_errors
 from envrax.interop.peer.params import Params, concrete_or_default, fit_changes, with_changes
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -61,6 +68,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     """
 
     library: ClassVar[str]
+    limit_param: ClassVar[str] = ""  # the parameter that holds the time limit, if one does
     legacy_keys: bool = False  # whether the library's functions take legacy keys only
 
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
@@ -106,12 +114,14 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return self.params
 
     def limit(self) -> int:
-        """The library's own time limit, in steps; it may be traced."""
-        return NO_LIMIT
+        """The library's own time limit, in steps; it may be traced. By default `limit_param`."""
+        return steps_limit(getattr(self.params, self.limit_param, NO_LIMIT))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         """Parameters with another time limit, for a library that keeps it there."""
-        return params
+        if not hasattr(params, self.limit_param):
+            return params
+        return self.change(params, {self.limit_param: max_steps})
 
     @abstractmethod
     def spaces(self) -> tuple[Space, Space]:
@@ -225,7 +235,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def _set_params(self, params: Any) -> None:
         """Set the parameters, and the limit: `max_steps` if it was given, or else the library's."""
-        max_steps = self._requested_config.max_steps
+        max_steps = int(self._requested_config.max_steps)
         self.params = self.with_limit(params, max_steps) if max_steps else params
         self._limit: Any = max_steps or self.limit()
         static_limit = NO_LIMIT

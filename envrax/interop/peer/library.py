@@ -16,19 +16,8 @@ from envrax.interop.peer.types import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
 
-# Wrappers of all libraries that limit, reset or batch episodes, which envrax does itself.
-_EPISODE_WRAPPERS = {
-    "AutoResetWrapper",
-    "BraxAutoResetWrapper",
-    "BraxDomainRandomizationVmapWrapper",
-    "CachedAutoResetWrapper",
-    "DmEnvAutoResetWrapper",
-    "DomainRandomizationVmapWrapper",
-    "EpisodeWrapper",
-    "GymAutoResetWrapper",
-    "OptimisticResetVmapWrapper",
-    "VmapWrapper",
-}
+# How the names of wrappers end, in all libraries, that reset or batch episodes, as envrax does.
+_EPISODE_WRAPPERS = "AutoResetWrapper", "VmapWrapper"
 
 
 def require(module: str, least: str, *parts: str, package: str = "", extra: str = "") -> ModuleType:
@@ -152,12 +141,18 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
 
 def refuse_episode_wrappers(who: str, env: Any) -> None:
     """Raise a TypeError for a wrapper that ends, resets or batches episodes."""
-    if _EPISODE_WRAPPERS & {base.__name__ for base in type(env).__mro__}:
+    names = [base.__name__ for base in type(env).__mro__]
+    if "EpisodeWrapper" in names or any(name.endswith(_EPISODE_WRAPPERS) for name in names):
         raise TypeError(
             f"{who}: expected one environment, without auto-reset or vmap; got a "
             f"{type(env).__name__}. Pass the environment in it, with the time limit as "
             "`max_steps`, and make a batch with `VecEnv`."
         )
+
+
+def key_used_twice(reason: str) -> dict[str, str]:
+    """The waivers of a library that draws twice from one PRNG key."""
+    return dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
 
 
 def suite_of(
