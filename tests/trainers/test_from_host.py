@@ -15,7 +15,8 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
-from envrax.interop.host.batch import HostBatch, seed_of
+from envrax.interop.host.batch import HostBatch
+from envrax.interop.host.seeds import seed_of
 from envrax.interop.host.simulator import VectorSimulator
 from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import numpy as np
-from jax.experimental import io_callback
 
 from envrax._checks.counts import slot_index
 from envrax._checks.masks import require_mask
-from envrax._jax.keys import of_kind, require_key, split_key, to_threefry
+from envrax._jax.keys import require_key
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced
 from envrax.batched_env import BatchedEnv, StepOptions, goes_straight
@@ -27,12 +26,14 @@ from envrax.interop.host.arrays import (
     to_numpy,
     with_rows,
 )
+from envrax.interop.host.callback import call_host
+from envrax.interop.host.seeds import first_episodes, keys_where, next_episodes
 from envrax.interop.host.simulator import Types, VectorSimulator
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
 
-__all__ = ["HostBatch", "HostBatchState", "seed_of"]
+__all__ = ["HostBatch", "HostBatchState"]
 
 _RESET = -1  # in place of the number of a call
 _NUMBERS = itertools.count()  # of calls, over all batches
@@ -72,11 +73,8 @@ class _Begun(NamedTuple):
     mask: Any
 
     def returned(self, rng: jax.Array) -> tuple[Any, HostBatchState]:
-        obs, *_ = self
-        state = HostBatchState(
-            rng=rng, step=self.step, done=self.done, call=self.call, mask=self.mask
-        )
-        return obs, state
+        fields = self._asdict()
+        return fields.pop("obs"), HostBatchState(rng=rng, **fields)
 
 
 class _Stepped(NamedTuple):
@@ -87,33 +85,6 @@ class _Stepped(NamedTuple):
     reward: Any
     done: Any
     infos: Any
-
-
-def seed_of(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The key that an episode which begins with `rng` keeps, and the seed of its simulator."""
-    rng, key = jax.random.split(rng)
-    return rng, jax.random.randint(key, (), 0, 2**31 - 1)
-
-
-def _of_first(rng: jax.Array, n: int | None) -> tuple[jax.Array, jax.Array]:
-    """The keys and the seeds of `n` slots that begin with a key; one of both for `None`."""
-    if n is None:
-        return rng, jax.random.bits(rng, (), np.uint32) >> np.uint32(2)  # slots add their number
-    return jax.vmap(seed_of)(split_key(rng, n))
-
-
-def _of_next(rngs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The keys and the seeds of the episodes that follow."""
-    return jax.vmap(lambda rng: seed_of(to_threefry(jax.random.split(rng)[0])))(rngs)
-
-
-def _where(mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
-    return where_slots(mask, of_kind(to_threefry(new), old), old)
-
-
-_first_episodes: Any = jax.jit(_of_first, static_argnums=1)
-_next_episodes: Any = jax.jit(_of_next)
-_keys_where: Any = jax.jit(_where)
 
 
 class HostBatch(BatchedEnv[Space, Space]):
@@ -244,10 +215,9 @@ class HostBatch(BatchedEnv[Space, Space]):
                 return self._step_on_host(who, options, *given)[1]
 
             types = self._step_types(options)
-            out = _call(run, types, state.call, state.step, actions, seeds)
+            out = call_host(run, types, state.call, state.step, actions, seeds)
         rng = state.rng if rngs is None else self._keys_where(out.begins, rngs, state.rng)
-        obs, state = out.begun.returned(rng)
-        return obs, state, out.reward, out.done, out.infos
+        return *out.begun.returned(rng), out.reward, out.done, out.infos
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
@@ -274,8 +244,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             obs = with_rows(to_numpy(obs), mask, take_rows(begun.obs, mask))
         else:
             obs = where_slots(mask, begun.obs, obs)
-        rngs = self._keys_where(mask, rngs, state.rng)
-        return begun._replace(obs=obs).returned(rngs)
+        return begun._replace(obs=obs).returned(self._keys_where(mask, rngs, state.rng))
 
     def action_mask(self, state: Any) -> Any:
         self._require_state(state, self._method("action_mask"))
@@ -302,28 +271,23 @@ class HostBatch(BatchedEnv[Space, Space]):
             self._is_closed = True
             self.simulator.close()
 
-    # Keys and seeds ------------------------------------------------------------------------------
-
     def _first(self, rng: jax.Array) -> tuple[Any, Any]:
-        return _first_episodes(rng, None if self.simulator.base_seed else self.n_slots)
+        return first_episodes(rng, None if self.simulator.base_seed else self.n_slots)
 
     def _following(self, rngs: jax.Array) -> tuple[Any, Any]:
-        return (rngs, None) if self.simulator.base_seed else _next_episodes(rngs)
+        return (rngs, None) if self.simulator.base_seed else next_episodes(rngs)
 
     def _keys_where(self, mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
-        return old if self.simulator.base_seed else _keys_where(mask, new, old)
-
-    # The host ------------------------------------------------------------------------------------
+        return old if self.simulator.base_seed else keys_where(mask, new, old)
 
     def _begun_by(self, who: str, straight: bool, *given: Any) -> _Begun:
         run = partial(self._begin_on_host, who)
-        return run(*given) if straight else _call(run, self._begun_types, *given)
+        return run(*given) if straight else call_host(run, self._begun_types, *given)
 
     def _begin_on_host(self, who: str, *given: Any) -> _Begun:
         call, step, done, mask, seeds = jax.tree.map(np.asarray, given)
         self._take_turn(call, who)
-        all_begin = int(call) == _RESET
-        if all_begin:
+        if int(call) == _RESET:
             obs = self._ask(self.simulator.begin, seeds)
         elif mask.any():
             obs = self._ask(self.simulator.begin_where, mask, seeds)
@@ -352,7 +316,6 @@ class HostBatch(BatchedEnv[Space, Space]):
         obs = copy_as(simulator.obs_types, obs, who)
         done = ends.done
         begins = done & options.autoreset
-        must_begin = begins.any() and not simulator.resets_itself
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
             infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who)
@@ -361,7 +324,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             elif "action_mask" in infos:
                 infos["final_mask"] = jax.tree.map(lambda x: x != 0, infos["action_mask"])
         rng = None
-        if must_begin:
+        if begins.any() and not simulator.resets_itself:
             rng, seeds = following()
             seeds = jax.tree.map(np.asarray, seeds)
             first = self._ask(simulator.begin_where, begins, seeds)
@@ -398,8 +361,6 @@ class HostBatch(BatchedEnv[Space, Space]):
         """Count the call first: if it fails, no state is the newest until a reset."""
         self._require_newest(call, who)
         self._newest = next(_NUMBERS) % 2**31
-
-    # What may be asked ---------------------------------------------------------------------------
 
     def _method(self, name: str) -> str:
         return f"{self.simulator.who}.{name}"
@@ -442,8 +403,6 @@ class HostBatch(BatchedEnv[Space, Space]):
                 f"{simulator.name}, which resets its slots itself. Build it in another mode."
             )
 
-    # Types ---------------------------------------------------------------------------------------
-
     @cached_property
     def _info_types(self) -> Types:
         return self.simulator.info_types()
@@ -477,29 +436,3 @@ class HostBatch(BatchedEnv[Space, Space]):
 
     def __repr__(self) -> str:
         return f"HostBatch({self._name!r}, n_slots={self.n_slots})"
-
-
-def _call(function: Callable[..., Any], types: Any, *args: Any) -> Any:
-    """Call the host in order, from within a program of JAX."""
-
-    @jax.custom_batching.custom_vmap
-    def call(*args: Any) -> Any:
-        return io_callback(function, types, *args, ordered=True)
-
-    @call.def_vmap
-    def refuse_vmap(*_: Any) -> Any:
-        raise TypeError(
-            "HostBatch: expected a call without `vmap`, since each simulator has one state; got a "
-            "mapped one. Build a batch with more slots."
-        )
-
-    differentiable: Any = jax.custom_jvp(call)
-
-    @differentiable.defjvp
-    def refuse_grad(*_: Any) -> Any:
-        raise TypeError(
-            "HostBatch: expected a call without `grad`, since a simulator on the host has no "
-            "derivative. Use `jax.lax.stop_gradient` on its actions."
-        )
-
-    return differentiable(*args)
