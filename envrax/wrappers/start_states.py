@@ -116,8 +116,8 @@ class StartStates(
         rng, key = jax.random.split(rng)
         sampled: Any = self.sample(key)
         has_start = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
-        pair = cast(Any, sampled[:2] if has_start else sampled)
-        obs, inner = returned_arrays(type(self).__name__, "sample", pair, EnvState)
+        returned = cast(Any, sampled)[:2] if has_start else sampled
+        obs, inner = returned_arrays(type(self).__name__, "sample", returned, EnvState)
         reset_leaves, key_shapes = self._at_reset
         leaves = named_leaves({"obs": obs, "state": inner})
         # PRNG keys are not compared: they are replaced, and may be of another kind.
