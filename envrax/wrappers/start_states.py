@@ -116,7 +116,9 @@ class StartStates(
         rng, key = jax.random.split(rng)
         sampled: Any = self.sample(key)
         has_start = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
-        returned = cast(Any, sampled)[:2] if has_start else sampled
+        returned: Any = sampled
+        if has_start:
+            returned = cast(Any, sampled)[:2]
         obs, inner = returned_arrays(type(self).__name__, "sample", returned, EnvState)
         reset_leaves, key_shapes = self._at_reset
         leaves = named_leaves({"obs": obs, "state": inner})
