@@ -116,10 +116,8 @@ class StartStates(
         rng, key = jax.random.split(rng)
         sampled: Any = self.sample(key)
         has_start = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
-        returned: Any = sampled
-        if has_start:
-            returned = cast(Any, sampled)[:2]
-        obs, inner = returned_arrays(type(self).__name__, "sample", returned, EnvState)
+        pair: Any = cast(Any, sampled)[:2] if has_start else cast(Any, sampled)
+        obs, inner = returned_arrays(type(self).__name__, "sample", pair, EnvState)
         reset_leaves, key_shapes = self._at_reset
         leaves = named_leaves({"obs": obs, "state": inner})
         # PRNG keys are not compared: they are replaced, and may be of another kind.
