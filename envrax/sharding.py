@@ -119,7 +119,6 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         how: Any = dict(autoreset=cast(Any, env)._autoreset, jit_compile=False)
         self._of_device: Any = VecEnv(env.env, n, **how)
         self._options = self.env._options
-        self._action_space = env.action_space
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
         self._use(env.compilation, self._result_layout)
 
@@ -170,7 +169,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
 
     @property
     def action_space(self) -> Space:
-        return self._action_space
+        return self.env.action_space
 
     @property
     def sharding(self) -> NamedSharding:
