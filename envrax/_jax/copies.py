@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.core import Tracer
+
+from envrax._jax.types import is_traced
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class StateCopies:
         self._fields: Any = None
 
     def __call__(self, state: T) -> T:
-        if self._class is None and not _is_traced(state):
+        if self._class is None and not is_traced(state):
             self._remember(state)
         try:
             if type(state) is self._class and self._types.issuperset(
@@ -57,10 +58,6 @@ class StateCopies:
         self._class = type(state)
         self._types = frozenset(map(type, fields.values())) if is_quick else self._types
         self._fields = attrgetter(*fields) if is_quick else lambda _: (None,)
-
-
-def _is_traced(tree: Any) -> bool:
-    return any([isinstance(x, Tracer) for x in jax.tree.leaves(tree)])
 
 
 def _has_fields(x: Any) -> bool:
