@@ -281,6 +281,13 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the observation and the observation space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    observation_space : Space, optional
+        The space of what `observation` returns. By default that of the environment.
     """
 
     each_agent = True
@@ -295,12 +302,17 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+    def __init__(
+        self,
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
+        observation_space: ObsSpaceT | None = None,
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.observation_space if observation_space is None else observation_space
 
     @property
-    @abstractmethod
-    def observation_space(self) -> ObsSpaceT: ...
+    def observation_space(self) -> ObsSpaceT:
+        return self._space
 
     @abstractmethod
     def observation(self, obs: Any) -> Any: ...
@@ -311,6 +323,13 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the action and the action space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    action_space : Space, optional
+        The space of the caller's actions. By default that of the environment.
     """
 
     each_agent = True
@@ -325,12 +344,15 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT], action_space: ActSpaceT | None = None
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.action_space if action_space is None else action_space
 
     @property
-    @abstractmethod
-    def action_space(self) -> ActSpaceT: ...
+    def action_space(self) -> ActSpaceT:
+        return self._space
 
     @abstractmethod
     def action(self, action: Any) -> Any: ...
