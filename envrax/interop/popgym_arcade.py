@@ -6,13 +6,12 @@ import inspect
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax.error import MissingPackageError
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep, steps_limit
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -55,6 +54,7 @@ class ArcadeEnv(PeerEnv):
     """
 
     library = "popgym_arcade"
+    limit_param = "max_steps_in_episode"
 
     def build(self) -> Any:
         return popgym_arcade.make(self.config.id, **self.config.options)[0]
@@ -66,11 +66,6 @@ class ArcadeEnv(PeerEnv):
         own = getattr(self.peer, self._limit_name)
         return steps_limit(getattr(self.params, "max_steps_in_episode", own))
 
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        if not hasattr(params, "max_steps_in_episode"):
-            return params
-        return params.replace(max_steps_in_episode=max_steps)
-
     def spaces(self) -> tuple[Space, Space]:
         return box_and_discrete(self.peer, self.concrete_params, self.observed)
 
@@ -79,8 +74,7 @@ class ArcadeEnv(PeerEnv):
         waived: dict[str, str] = {}
         for name in [base.__name__ for base in type(self.peer).__mro__]:
             if name in KEYS_TWICE:
-                reason = f"{name} draws {KEYS_TWICE[name]} from one key"
-                waived |= dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
+                waived |= key_used_twice(f"{name} draws {KEYS_TWICE[name]} from one key")
             if name in OWN_KEYS:
                 waived["draws_depend_on_the_key"] = f"{name} draws {OWN_KEYS[name]}"
         return waived
@@ -113,10 +107,9 @@ class ArcadeEnv(PeerEnv):
     def _limit_name(self) -> str:
         return next(name for name in _LIMITS if hasattr(self.peer, name))
 
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         noise = (self.concrete_params, jax.random.key(0)) if self._is_noisy else ()
-        with jax.numpy_dtype_promotion("standard"):
-            return np.array(self.peer.render(state.inner, *noise))
+        return self.peer.render(inner, *noise)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> ArcadeEnv:
