@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import jax
 
+from envrax._checks.marks import adds, hands_on
 from envrax._jax.returned import require_tuple, with_info_entry
 from envrax.agent_values import for_each
 from envrax.env import (
@@ -17,10 +18,7 @@ from envrax.env import (
     JaxEnv,
     ObsSpaceT,
     StateT,
-    adds,
     carries_over,
-    hands_on,
-    starting_method_name,
 )
 from envrax.spaces import Dict
 from envrax.termination import step_env
@@ -112,8 +110,7 @@ class Wrapper(Hooks, ForwardingEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metac
             environment depends on the one before.
         """
         if adds(self.reset_after) or not adds(self.reset):
-            returned = self.env.reset_after(self._inner(state))
-            return self._start_episode(starting_method_name(self.env), returned)
+            return self._start_episode("reset_after", self.env.reset_after(self._inner(state)))
         if carries_over(self.env):
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides both "
