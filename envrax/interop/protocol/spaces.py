@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.types import computed_at_once, output_types
+from envrax._jax.at_once import computed_at_once
+from envrax._jax.types import output_types
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.spaces import box, from_library_space, nested, unbounded
