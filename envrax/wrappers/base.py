@@ -191,6 +191,9 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
     def active(self, state: StateT) -> dict[str, jax.Array]:
         return {}
 
+    def close(self) -> None:
+        """Leave the world open for the other agents."""
+
 
 def per_agent_envs(env: AnyEnv) -> Any:
     """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
@@ -246,6 +249,7 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     def close(self) -> None:
         for wrapper in self.wrappers.values():
             wrapper.close()
+        super().close()
 
     @property
     def observation_space(self) -> Any:
