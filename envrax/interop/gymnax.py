@@ -15,7 +15,7 @@ from envrax.interop.peer.figures import image_of, on_first_use
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import from_library_space
 from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
-from envrax.interop.protocol.wrapping import wrap_by_protocol
+from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
 
@@ -160,9 +160,9 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     if isinstance(env, Bridge):
         return env.configured(params, max_steps)
-    is_of_library = isinstance(env, Environment)
-    inner = innermost("gymnax", env, Environment) if is_of_library else env
-    if not is_of_library or not _is_of_gymnax(inner):
+    if follows_a_protocol(env, Environment) or not _is_of_gymnax(
+        innermost("gymnax", env, Environment)
+    ):
         return wrap_by_protocol(env, params, max_steps=max_steps, in_order=True)
     name = str(getattr(env, "name", type(env).__name__))
     name = _IDS_BY_NAME.get(name, name)

@@ -8,7 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import called, follow, make, observes, of_gymnax
+from interop.by_hand import (
+    called,
+    check_ids_and_wrong_input,
+    check_waivers,
+    follow,
+    make,
+    observes,
+    of_gymnax,
+)
+
+from envrax.error import MissingPackageError
 
 # Ids, with a limit, and how episodes then end.
 COMPARED = {
@@ -45,6 +55,23 @@ def test_200_steps_are_those_of_popgym_arcade(adapter: Any, id: str) -> None:
     assert follow(env, *of_gymnax(peer, params, ends), edit=fall) == expected
 
 
+def test_ids_and_wrong_input() -> None:
+    check_ids_and_wrong_input("popgym_arcade", "BreakoutEasy", "BreakoutEasi")
+
+
+# CountRecall and AutoEncode compile for most of a minute: `python -m benchmarks table` checks them.
+@pytest.mark.parametrize("id", ["BreakoutHard", "NavigatorEasy", "NoisyCartPoleEasy"])
+def test_only_the_waived_rules_are_broken(id: str) -> None:
+    check_waivers(make(f"popgym_arcade/{id}"))
+
+
+def test_it_refuses_another_gymnax(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = importlib.import_module("gymnax.environments.environment")
+    monkeypatch.setattr(environment.Environment, "is_terminated", None, raising=False)
+    with pytest.raises(MissingPackageError, match="stable-gymnax"):
+        importlib.reload(adapter)
+
+
 @pytest.mark.parametrize("id", ["BreakoutEasy", "CartPoleEasy", "SkittlesEasy"])
 def test_images_without_noise_are_a_function_of_the_state(adapter: Any, id: str) -> None:
     assert observes(make(f"popgym_arcade/{id}")) == (id != "CartPoleEasy")
@@ -78,5 +105,6 @@ def test_options_wrap_and_render(adapter: Any) -> None:
     peer, params = called(adapter.popgym_arcade.make, "NavigatorEasy")
     env = adapter.wrap(peer, params, max_steps=5)
     obs, state = env.reset(jax.random.key(0))
-    np.testing.assert_array_equal(env.render(state), obs)
+    np.testing.assert_array_equal(image := env.render(state), obs)
+    assert image.dtype == np.uint8 and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     assert env.config.max_steps == 5

@@ -2,7 +2,9 @@
 """All libraries: ids, wrong input, `check_env`, waivers, images, bridges."""
 
 import importlib
+import re
 from functools import cache
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from interop.by_hand import check_ids_and_wrong_input, check_waivers, make
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import envrax
 from envrax.interop import to_gymnasium
@@ -24,12 +28,12 @@ pytestmark = pytest.mark.usefixtures("sprites")
 LIBRARIES = {
     "brax": ("inverted_pendulum", "inverted_pendulun"),
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Symbolic-v2"),
+    "factoriax": ("MinerBootstrap-v1", "MinerBotstrap-v1"),
     "gymnasium": ("phys2d/CartPole-v1", "phys2d/CartPole-v2"),
     "gymnax": ("CartPole-v1", "CartPol-v1"),
     "jaxmarl": ("switch_riddle", "switch_ridle"),
     "jaxtari": ("pong", "pongg"),
     "jumanji": ("Snake-v1", "Snake-v2"),
-    "kinetix": ("s/h4_thrust_aim", "s/h4_thrust_aims"),
     "navix": ("Navix-Empty-5x5-v0", "Navix-Empty-5x5-v1"),
     "octax": ("brix", "brixx"),
     "pgx": ("tic_tac_toe", "tictactoe"),
@@ -37,6 +41,20 @@ LIBRARIES = {
     "xminigrid": ("MiniGrid-Unlock", "MiniGrid-Unlok"),
 }
 kept = cache(make)
+
+
+def test_the_table_says_which_jax_each_package_allows() -> None:
+    page = Path(__file__).parents[2] / "docs/libraries/index.md"
+    row = r"^\| `(\w+)[\w-]*` \| .*?`(\w*\1[\w-]*).*? \| ([^|]+) \| yes \|$"
+    rows = re.findall(row, page.read_text("utf-8"), re.M)
+    assert len(rows) == 14
+    for _, package, shown in rows:
+        needed = [x for x in map(Requirement, requires(package) or ()) if x.name == "jax"]
+        own = [x.specifier for x in needed if not x.marker or x.marker.evaluate()]
+        said = SpecifierSet("" if shown == "any" else shown.strip("`"))
+        for jax_version in ("0.9.0", "0.9.1", "0.11.2", "0.12.0"):
+            allowed = all(x.contains(jax_version) for x in own)
+            assert said.contains(jax_version) == allowed, (package, jax_version)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -49,7 +67,6 @@ def test_ids_and_wrong_input(library: str) -> None:
     [
         ("craftax/Craftax-Classic-Symbolic-v1", "day_length"),
         ("gymnax/CartPole-v1", "gravity"),
-        ("kinetix/s/h4_thrust_aim", "dense_reward_scale"),
         ("xminigrid/MiniGrid-Unlock", "view_size"),
     ],
 )
@@ -60,11 +77,10 @@ def test_a_parameter_must_be_a_number(name: str, field: str) -> None:
         envrax.with_config(kept(name), params={field: "heavy"})
 
 
-@pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "kinetix/s/h4_thrust_aim"])
-def test_an_error_under_x64_names_it(name: str) -> None:
-    """These libraries fail there without envrax as well."""
+def test_an_error_under_x64_names_it() -> None:
+    """pgx fails there without envrax as well."""
     with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
-        make(name).reset(jax.random.key(0))
+        make("pgx/tic_tac_toe").reset(jax.random.key(0))
 
 
 # Other kinds of observations, where the library has bounds; a function by its name.
@@ -103,7 +119,7 @@ def test_observations_are_in_the_space(name: str, options: dict[str, Any]) -> No
 CHECKED = [
     *("brax/fast", "gymnax/CartPole-v1", "gymnax/DeepSea-bsuite", "jaxmarl/switch_riddle"),
     *("jaxmarl/MPE_simple_crypto_v3", "jumanji/Snake-v1", "jumanji/LevelBasedForaging-v0"),
-    *("jaxtari/pong", "kinetix/s/h4_thrust_aim"),
+    "jaxtari/pong",
     *("navix/Navix-Empty-5x5-v0", "navix/Navix-FourRooms-7x7-v0"),
     *("octax/pong", "octax/target_shooter1", "octax/tetris"),
     *("pgx/minatar-breakout", "pgx/tic_tac_toe", "xminigrid/MiniGrid-Unlock"),
@@ -138,6 +154,7 @@ def test_a_waived_key_is_used_twice_in_the_library(name: str) -> None:
 DRAWN: dict[str, tuple[int, int, int] | None] = {
     "brax/inverted_pendulum": (240, 320, 3),
     "craftax/Craftax-Classic-Symbolic-v1": None,
+    "factoriax/EasyRocket-v1": None,
     "gymnasium/phys2d/CartPole-v1": (400, 600, 3),
     "gymnax/CartPole-v1": None,
     "gymnax/Breakout-MinAtar": None,
@@ -148,7 +165,6 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
     "jaxmarl/HeuristicEnemySMAX": None,
     "jaxtari/pong": (210, 160, 3),
     "jumanji/Snake-v1": (1000, 1000, 3),
-    "kinetix/s/h4_thrust_aim": (125, 125, 3),
     "navix/Navix-DistShift1-v0": (56, 72, 3),
     "pgx/minatar-breakout": None,
     "pgx/tic_tac_toe": None,

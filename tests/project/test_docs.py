@@ -59,7 +59,7 @@ class Shown:
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
 INTEROP = ("docs/libraries/",)  # they need the libraries
-APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
+APART = ("docs/libraries/kinetix", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,

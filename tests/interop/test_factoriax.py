@@ -13,11 +13,6 @@ from interop.by_hand import called, follow, make, of_gymnax
 COMPARED = ("MinerBootstrap-v1", "EasyRocket-v1")
 
 
-@pytest.fixture(scope="module")
-def adapter() -> Any:
-    return importlib.import_module("envrax.interop.factoriax")
-
-
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_factoriax(adapter: Any, id: str) -> None:
     env = make(f"factoriax/{id}", max_steps=40)

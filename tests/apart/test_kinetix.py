@@ -7,11 +7,26 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import by_hand, called, equal, follow, make
+from interop.by_hand import (
+    by_hand,
+    called,
+    check_ids_and_wrong_input,
+    check_waivers,
+    equal,
+    follow,
+    make,
+)
 
 import envrax
 from envrax.interop import as_dicts
 from envrax.spaces import MultiDiscrete
+
+ID = "kinetix/s/h4_thrust_aim"
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    return importlib.import_module("envrax.interop.kinetix")
 
 
 def test_200_steps_are_those_of_kinetix(adapter: Any) -> None:
@@ -95,6 +110,25 @@ def test_params_may_be_traced(adapter: Any) -> None:
         return env.step(state, 0)[-1]["truncated"]
 
     assert jax.jit(jax.vmap(truncated))(np.array([1, 2])).tolist() == [True, False]
+
+
+def test_it_is_as_every_library() -> None:
+    """Its ids, what `check_env` says, and an image."""
+    check_ids_and_wrong_input("kinetix", "s/h4_thrust_aim", "s/h4_thrust_aims")
+    check_waivers(env := make(ID))
+    image = env.render(jax.jit(env.reset)(jax.random.key(0))[1])
+    assert image.dtype == np.uint8 and image.shape == (125, 125, 3)
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+
+
+def test_wrong_params_and_x64_are_named() -> None:
+    """It fails under x64 without envrax as well."""
+    with pytest.raises(TypeError, match="dense_reward_scale"):
+        make(ID, params={"dense_reward_scale": "heavy"})
+    with pytest.raises(TypeError, match="dense_reward_scale"):
+        envrax.with_config(make(ID), params={"dense_reward_scale": "heavy"})
+    with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
+        make(ID).reset(jax.random.key(0))
 
 
 def test_errors(adapter: Any) -> None:
