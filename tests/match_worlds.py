@@ -206,6 +206,24 @@ def noise(
     return World(begin, advance, see_all)
 
 
+def pair(
+    share: float = 0.0,
+    so: Callable[..., Any] = lambda x, v: x,
+    start: float = 0.0,
+    kept: float = 0.0,
+) -> World:
+    """Two numbers drawn anew in each step; in a share of steps, or starts, `y` is `so(x, v)`."""
+
+    def begin(xp: Any, u: Any, n: Any) -> Any:
+        return {"x": u[0], "y": xp.where(u[2] < start, u[0], u[1])}
+
+    def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        x = xp.where(u[3] < kept, s["x"], u[0])
+        return {"x": x, "y": xp.where(u[2] < share, so(x, u[1]), u[1])}, 0.1 * a, u[3] > 0.97
+
+    return World(begin, advance, see_all)
+
+
 def slips(chance: float = 0.1, hole_reward: float = -1.0, size: int = 5) -> World:
     """A grid on which a move slips to a side."""
 
@@ -552,6 +570,8 @@ RIGHT: dict[str, Callable[[], World]] = {
     "noise": noise,
     "heavy noise": lambda: noise(heavy=0.05),
     "noise together": lambda: noise(together=0.5),
+    "pair": pair,
+    "pair that is equal at times": lambda: pair(0.2),
     "slips": slips,
     "queue": queue,
     "board of bits": board,
@@ -629,6 +649,12 @@ INVENTED: list[tuple[str, str, World, World]] = [
     ("random step", "noise that is not together", noise(together=0.5), noise()),
     ("random step", "no heavy tails", noise(heavy=0.05), noise()),
     ("random step", "a spot that jumps in .14 for .1", picture(0.1), picture(0.14)),
+    ("dependence", "equal in 2 % of steps", pair(), pair(0.02)),
+    ("dependence", "equal in 3 % of starts", pair(), pair(start=0.03)),
+    ("dependence", "mirrored in 2 % of steps", pair(), pair(0.02, lambda x, v: 1 - x)),
+    ("dependence", "close in 60 % of steps", pair(), pair(0.6, lambda x, v: (x + v / 2) % 1)),
+    ("dependence", "moved together in 3 % of steps", pair(), pair(0.03, lambda x, v: x + 0.1)),
+    ("dependence", "kept from the step before in 2 %", pair(), pair(kept=0.02)),
     ("chance in a region", "beyond .4 for .3", gust(0.1, where=0.3), gust(0.1, where=0.4)),
     ("chance in a region", ".02 that is missing", gust(0.02, where=0.4), gust(0.0)),
     ("chance in a region", "no one leaves a long queue", _crowded(0.1), _crowded(0.0)),

@@ -297,7 +297,7 @@ def test_wrong_chances_and_hidden_numbers_are_found(name: str) -> None:
 FAULTS = {fault: (kind, right, port) for kind, fault, right, port in INVENTED}
 
 
-@pytest.mark.parametrize("fault", sampled(FAULTS, "noise in a reward"))
+@pytest.mark.parametrize("fault", sampled(FAULTS, "noise in a reward", "equal in 2 % of steps"))
 def test_faults_invented_later_are_found(fault: str) -> None:
     kind, right, port = FAULTS[fault]
     match = match_env(Port(port), worlds.Simulator(right), worlds.inject)
@@ -580,6 +580,21 @@ def test_the_stated_power_is_that_of_the_tests() -> None:
         for _ in range(20)
     ]
     assert np.mean(found) >= 0.9
+
+
+def test_the_stated_power_is_that_of_two_equal_or_opposite_numbers_too() -> None:
+    random = np.random.default_rng(0)
+
+    def found(share: float, sign: int) -> float:
+        ours, theirs = random.uniform(-1, 1, (2, 50, 200, 2))
+        equal = random.random((50, 200)) < share
+        ours[..., 1] = np.where(equal, sign * ours[..., 0], ours[..., 1])
+        return compared(ours, theirs).log_p
+
+    random_pairs = random.uniform(-1, 1, (2, 50, 200, 2))
+    chance = one_sided(compared(*random_pairs), 1e-5, 50 * 200)
+    assert chance < 0.008
+    assert np.mean([found(chance, (-1) ** i) < np.log(1e-5) for i in range(20)]) >= 0.9
 
 
 @pytest.mark.parametrize("k", [65, 80, 101])

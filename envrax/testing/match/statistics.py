@@ -2,17 +2,21 @@
 Whether two samples have one distribution: tests that hold for any distribution, in NumPy.
 
 Samples have axes (states, draws, numbers), with as many draws on both sides. Numbers count by their
-ranks among the draws of both sides from a state; those closer than a tolerance share a rank.
+ranks among the draws of both sides from a state; those closer than a tolerance share a rank. Sums
+and differences of two numbers are numbers too: they show what the two have to do with each other.
 """
 
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 MOST_TESTED = 64  # numbers: those that vary in most states
+PAIRED = 8  # of those, that are added to and subtracted from each other
+GRID = 3e-7  # of the range of a number: draws so close are equal; those of float32 are 1e-7 apart
 DIRECTIONS = 8
 COMMONEST = 16  # outcomes of a state
 MOST_VALUES = 32  # of a number, to group states by its values
@@ -91,57 +95,99 @@ def compare(
     most : int, default 64
         The most numbers that are tested.
     """
-    n_states, n_draws, _ = ours.shape
+    n_draws = ours.shape[1]
     both = np.concatenate([ours, theirs] if others is None else [ours, theirs, others], axis=1)
-    ranks = mid_ranks(both, tolerance)
-    often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
-    varied = np.flatnonzero(often)
+    groups = {"": np.ones(len(both), bool), **groups}
+    is_one = others is not None
+    varied = _varied(both, tolerance)[:most]
     if not len(varied):
-        return NOTHING._replace(suspicion=np.zeros(n_states))
-    kept = varied[np.argsort(-often[varied], kind="stable")[:most]]
-    turns = random.normal(size=(len(varied), DIRECTIONS))
-    along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
+        return NOTHING._replace(suspicion=np.zeros(len(both)))
+    found = [_families(both, tolerance, names, varied, n_draws, groups, random, is_one)]
+    paired = [*combinations(np.sort(varied[:PAIRED]), 2)]
+    if paired:
+        i, j = np.transpose(paired)
+        pairs = np.concatenate([both[:, :, i] - both[:, :, j], both[:, :, i] + both[:, :, j]], 2)
+        around = np.tile(tolerance[:, i] + tolerance[:, j], 2)
+        said = [f"{names[a]} {sign} {names[b]}" for sign in "-+" for a, b in paired]
+        one = _families(pairs, around, said, np.arange(2 * len(i)), n_draws, groups, random, is_one)
+        of_first = [(*f[:3], int(np.tile(i, 2)[f[3]]), f[4]) for f in one[0]]
+        found.append((of_first, *one[1:]))
+    families = [family for some, *_ in found for family in some]
+    tests = sum(n for *_, n in families)
+    log_p, text, state, column, _ = min(families)
+    suspicion = np.max([apart for _, apart, _ in found], axis=0)
+    state = int(suspicion.argmax()) if state < 0 else state
+    differing = found[0][2]
+    return Evidence(
+        min(0.0, log_p + math.log(tests)), text, state, column, suspicion, tests, differing
+    )
+
+
+def _varied(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """The numbers that vary, those that vary in most states first."""
+    with np.errstate(invalid="ignore"):
+        often = (~(np.ptp(x, axis=1) <= tolerance)).sum(axis=0)
+    return np.argsort(-often, kind="stable")[: np.count_nonzero(often)]
+
+
+def _families(
+    both: np.ndarray,
+    tolerance: np.ndarray,
+    names: list[str],
+    kept: np.ndarray,
+    n_draws: int,
+    groups: dict[str, np.ndarray],
+    random: np.random.Generator,
+    is_one: bool,
+) -> tuple[list["Family"], np.ndarray, int]:
+    """
+    All tests of some numbers, how far the draws of each state are apart, and pairs that differ.
+
+    Joint outcomes are those of all numbers; what is tested by itself are the `kept` ones.
+    """
+    n_states = len(both)
+    ranks = mid_ranks(both, tolerance)
+    turns = random.normal(size=(both.shape[2], DIRECTIONS))
+    along = mid_ranks((ranks - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
     common, differing = _outcomes(ranks, n_draws)
-    far = _outliers(both[:, :, kept], tolerance[:, kept])
+    some, around = both[:, :, kept], tolerance[:, kept]
+    with np.errstate(invalid="ignore"):
+        near = np.fmax(around, GRID * np.ptp(some, axis=1))
+    far, zero, tied = _outliers(some, around), abs(some) <= near[:, None], _tied(some, near)
     ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
     columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
     labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
+    shares = np.concatenate([far, zero, tied, common], axis=2)
     scores = _Scores(
-        np.concatenate([ranks, np.square(2 * ranks - 1), far, common], axis=2, dtype=np.float32),
-        np.concatenate([columns, columns, kept, np.full(COMMONEST, kept[0])]),
+        np.concatenate([ranks, np.square(2 * ranks - 1), shares], axis=2, dtype=np.float32),
+        np.concatenate([columns, columns, kept, kept, kept, np.full(COMMONEST, kept[0])]),
         [
             *(f"mean rank of {x}" for x in labels),
             *(f"mean squared rank of {x}" for x in labels),
             *(f"share of outliers of {names[i]}" for i in kept),
+            *(f"share of zeros of {names[i]}" for i in kept),
+            *(f"share of repeated values of {names[i]}" for i in kept),
             *(f"share of the result that comes {_ordinal(i)}" for i in range(COMMONEST)),
         ],
-        np.arange(2 * len(labels) + len(kept) + COMMONEST) >= 2 * len(labels),
+        np.arange(2 * len(labels) + shares.shape[2]) >= 2 * len(labels),
     )
-    groups = {"": np.ones(n_states, bool), **groups}
-    if others is None:
-        gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
-        total = gaps.sum(axis=1, dtype=np.float64)
-        squares = np.square(gaps).sum(axis=1, dtype=np.float64)
-        apart = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
-        bound: Any = partial(log_sign_flips, is_share=scores.is_share)
-        families = [
-            _pooled(scores, total, squares, groups, n_draws, bound),
-            _learned(gaps, scores),
-            _by_state(scores, bound(total, squares), n_draws),
-            _by_distribution(ranks, n_draws, labels, columns),
-        ]
-    else:
+    if is_one:
         total = scores.values[:, 1] - scores.values.mean(axis=1)
-        apart = abs(total)
         variance = scores.values.var(axis=1)
         families = [_pooled(scores, total, variance, groups, n_draws, log_freedman)]
-    tests = sum(n for *_, n in families)
-    log_p, text, state, column, _ = min(families)
-    suspicion = apart.max(axis=1)
-    state = int(suspicion.argmax()) if state < 0 else state
-    return Evidence(
-        min(0.0, log_p + math.log(tests)), text, state, column, suspicion, tests, differing
-    )
+        return families, abs(total).max(axis=1), differing
+    gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
+    total = gaps.sum(axis=1, dtype=np.float64)
+    squares = np.square(gaps).sum(axis=1, dtype=np.float64)
+    apart = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
+    bound: Any = partial(log_sign_flips, is_share=scores.is_share)
+    families = [
+        _pooled(scores, total, squares, groups, n_draws, bound),
+        _learned(gaps, scores),
+        _by_state(scores, bound(total, squares), n_draws),
+        _by_distribution(ranks, n_draws, labels, columns),
+    ]
+    return families, apart.max(axis=1), differing
 
 
 def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
@@ -312,6 +358,18 @@ def _outcomes(ranks: np.ndarray, pairs: int) -> tuple[np.ndarray, int]:
         for place, outcome in enumerate(np.argsort(-counts, kind="stable")[:COMMONEST]):
             found[state, :, place] = inverse == outcome
     return found, int((hashes[:, :pairs] != hashes[:, pairs : 2 * pairs]).sum())
+
+
+def _tied(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Draws that are equal to another one from the state."""
+    order = np.argsort(x, axis=1, kind="stable")
+    with np.errstate(invalid="ignore"):
+        near = np.diff(np.take_along_axis(x, order, axis=1), axis=1) <= tolerance[:, None]
+    edge = np.zeros_like(near[:, :1])
+    tied = np.concatenate([edge, near], axis=1) | np.concatenate([near, edge], axis=1)
+    found = np.empty(x.shape, bool)
+    np.put_along_axis(found, order, tied, axis=1)
+    return found
 
 
 def _outliers(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from envrax.testing.match.numbers import (
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
 from envrax.testing.match.sizes import FEWEST_DRAWS, MOST_DRAWS, Precision, Sizes
-from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
+from envrax.testing.match.statistics import PAIRED, Evidence, change, compare, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -378,7 +378,8 @@ def powers(tested: Evidence, n: int) -> list[str]:
     """What tests of n draws find."""
     alpha = ALPHA / TRIALS
     least = one_sided(tested, alpha, n)
-    found = [f"a result that one side lacks, where share x chance is {least:.2g}"]
+    lacks = f"a result that one side lacks, or that two of {PAIRED} numbers are equal or opposite"
+    found = [f"{lacks}, where share x chance is {least:.2g}"]
     if tested.differing:
         by = change(tested, alpha, n)
         found.append(f"a chance that changes, where share x change is {by:.2g}")
