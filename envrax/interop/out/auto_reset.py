@@ -29,8 +29,8 @@ class AutoResetStep(NamedTuple):
     info : dict
         Of the step, with `terminated`, `truncated`, and where there are masks `action_mask`, of
         `state`, and `final_mask`, of the state of `final_obs`.
-    final_obs : pytree of jax.Array
-        The observation of the step, before any reset.
+    final_obs, final_state
+        The observation and the state of the step, before any reset.
     """
 
     obs: Any
@@ -41,6 +41,7 @@ class AutoResetStep(NamedTuple):
     truncated: jax.Array
     info: dict[str, Any]
     final_obs: Any
+    final_state: EnvState
 
 
 class Bridge:
@@ -88,7 +89,7 @@ def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     end = end_of_step(who, env, last, info)
     info = with_mask(env, last, with_reasons(info, end), "final_mask")
     info = with_mask(env, state, info)
-    return AutoResetStep(obs, state, reward, *end, info, final_obs)
+    return AutoResetStep(obs, state, reward, *end, info, final_obs, last)
 
 
 def with_mask(
