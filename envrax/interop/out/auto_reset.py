@@ -10,6 +10,7 @@ from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import checked_reset
 from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
 from envrax.interop.out.rewards import require_reward_shape
+from envrax.interop.peer.containers import as_in_space
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, with_reasons
 
@@ -78,13 +79,15 @@ def require_single(who: str, env: Any) -> None:
 
 def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """Begin an episode with one key."""
-    return checked_reset(env, to_threefry(rng))
+    obs, state = checked_reset(env, to_threefry(rng))
+    return as_in_space(env.observation_space, obs), state
 
 
 def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
     obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
+    obs, final_obs = (as_in_space(env.observation_space, x) for x in (obs, final_obs))
     require_reward_shape(who, reward, ())
     end = end_of_step(who, env, last, info)
     info = with_mask(env, last, with_reasons(info, end), "final_mask")

@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """`to_gymnasium_vec`: for trainers that take vector environments of Gymnasium."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
-from envrax.interop.out.host_loop import HostLoop, StepResult
+from envrax.interop.out.host_loop import HostLoop, Seed, StepResult
 from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
 from envrax.interop.out.rendering import require_render_mode
 from envrax.interop.out.tensors import from_torch, require_tensors, to_torch
@@ -74,11 +75,11 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         self.closed = False
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: Seed | Sequence[Seed] = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         mask = self._reset_mask(options)
         result = self._loop.reset(seed) if mask is None else self._loop.reset_where(mask, seed)
-        super().reset(seed=None if seed is None else int(seed))
+        super().reset(seed=int(seed) if np.isscalar(seed) else None)
         if self._array != "numpy":
             return self._as_array_kind((result.obs, _masks({}, result.mask)))
         begun = np.full(self.num_envs, True) if mask is None else np.array(mask)
@@ -153,13 +154,12 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Any:
         """The `reset_mask` of options; None for all slots."""
-        if not options:
+        if not options or "reset_mask" not in options:
             return None
-        if self.autoreset_mode != AutoresetMode.DISABLED or list(options) != ["reset_mask"]:
+        if self.autoreset_mode != AutoresetMode.DISABLED:
             raise ValueError(
-                f"{_WHO}: reset: expected no options, or `reset_mask` if `autoreset_mode` is "
-                f"DISABLED; got {sorted(options)} and {self.autoreset_mode.name}. Set fields of "
-                "the config when you make the environment."
+                f"{_WHO}: reset: expected `reset_mask` only if `autoreset_mode` is DISABLED; got "
+                f"{self.autoreset_mode.name}."
             )
         return from_torch(options["reset_mask"])
 
@@ -203,6 +203,10 @@ def to_gymnasium_vec(
       observation, a reward of 0, `terminated` and `truncated` False, and no infos.
     - `DISABLED`: in `reset(options={"reset_mask": mask})`, with a bool for each slot. The others
       stay as they are. With a seed, slot i begins as in `reset(seed=seed)`.
+
+    Seeds are those of `to_gymnasium`, for all slots at once. With a list of them, one a slot, each
+    slot begins as the single environment does by its seed, in any batch of copies of one
+    environment. Other options of a reset are ignored.
 
     Parameters
     ----------
