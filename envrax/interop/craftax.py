@@ -14,16 +14,9 @@ import jax
 import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -49,6 +42,7 @@ class CraftaxEnv(PeerEnv):
     """
 
     library = "craftax"
+    limit_param = "max_timesteps"
 
     def build(self) -> Any:
         env = make_craftax_env_from_name(self.config.id, auto_reset=False)
@@ -57,20 +51,13 @@ class CraftaxEnv(PeerEnv):
     def default_params(self) -> Any:
         return self.peer.default_params
 
-    def limit(self) -> int:
-        return steps_limit(self.params.max_timesteps)
-
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        return params.replace(max_timesteps=max_steps)
-
     def spaces(self) -> tuple[Space, Space]:
         return box_and_discrete(self.peer, self.concrete_params, self.observed)
 
     @property
     def waivers(self) -> dict[str, str]:
-        return dict.fromkeys(
-            ("keys_are_used_once", "calls_share_no_key"),
-            "craftax uses keys again: where it generates its world, and in steps of Craftax too",
+        return key_used_twice(
+            "craftax uses keys again: where it generates its world, and in steps of Craftax too"
         )
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:

@@ -11,14 +11,7 @@ import numpy as np
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -40,6 +33,7 @@ class FactoriaxEnv(PeerEnv):
     """
 
     library = "factoriax"
+    limit_param = "max_timesteps"
 
     def build(self) -> Any:
         options = {"auto_reset": False, **self.config.options}
@@ -48,12 +42,6 @@ class FactoriaxEnv(PeerEnv):
 
     def default_params(self) -> Any:
         return self.peer.default_params if self._user_peer else self._default_params
-
-    def limit(self) -> int:
-        return steps_limit(self.params.max_timesteps)
-
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        return params.replace(max_timesteps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
         return box_and_discrete(self.peer, self.concrete_params, self.observed)

@@ -18,7 +18,7 @@ from envrax._checks.names import require_known
 from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts, copy_containers
-from envrax.interop.peer.library import require, suite_of
+from envrax.interop.peer.library import key_used_twice, require, suite_of
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
@@ -73,10 +73,7 @@ class FunctionalEnv(PeerEnv):
     def waivers(self) -> dict[str, str]:
         if not _is_a("BlackjackFunctional", self.peer):
             return {}
-        return dict.fromkeys(
-            ("keys_are_used_once", "calls_share_no_key"),
-            "Gymnasium's Blackjack draws a card from a key that it then splits",
-        )
+        return key_used_twice("Gymnasium's Blackjack draws a card from a key that it then splits")
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         initial_rng, obs_rng = jax.random.split(rng)

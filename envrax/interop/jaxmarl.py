@@ -3,7 +3,6 @@
 
 import contextlib
 import copy
-import importlib
 import io
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,8 @@ import numpy as np
 from envrax.env import AnyEnv
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.figures import image_of, on_first_use
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import from_library_space
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
@@ -129,8 +129,7 @@ class JaxMarlEnv(PeerEnv):
     def waivers(self) -> dict[str, str]:
         for family, what in KEYS_TWICE.items():
             if is_a(self.peer, family):
-                rules = "keys_are_used_once", "calls_share_no_key"
-                return dict.fromkeys(rules, f"JaxMARL {what} from one key")
+                return key_used_twice(f"JaxMARL {what} from one key")
         noise = "Brax divides differences of places by a short time, which magnifies rounding"
         return {"vmap_agrees": noise} if is_a(self.peer, "Humanoid") else {}
 
@@ -308,8 +307,8 @@ def _particles(peer: Any, inner: Any) -> np.ndarray:
     parts = [255 * x for x in colours if np.ndim(x) == 0]
     peer.colour = [x for x in colours if np.ndim(x)] + [*np.reshape(parts, (-1, 3))]
     with contextlib.redirect_stdout(io.StringIO()):  # it prints whether agents talk
-        drawn = _module("jaxmarl.environments.mpe.mpe_visualizer").MPEVisualizer(peer, [inner])
-    return _image(drawn.fig)
+        drawn = on_first_use("jaxmarl.environments.mpe.mpe_visualizer").MPEVisualizer(peer, [inner])
+    return image_of(drawn.fig)
 
 
 def _tiles(peer: Any, inner: Any) -> np.ndarray:
@@ -328,7 +327,7 @@ def _clock(peer: Any, inner: Any, width: int, height: int = 32) -> np.ndarray:
 
 
 def _kitchen(peer: Any, inner: Any) -> np.ndarray:
-    visualizer = _module("jaxmarl.viz.overcooked_visualizer").OvercookedVisualizer
+    visualizer = on_first_use("jaxmarl.viz.overcooked_visualizer").OvercookedVisualizer
     edge = peer.agent_view_size - 2
     grid = np.asarray(inner.maze_map[edge:-edge, edge:-edge, :])
     agents = dict(agent_dir_idx=inner.agent_dir_idx, agent_inv=inner.agent_inv)
@@ -336,35 +335,24 @@ def _kitchen(peer: Any, inner: Any) -> np.ndarray:
 
 
 def _kitchen_2(peer: Any, inner: Any) -> np.ndarray:
-    visualizer = _module("jaxmarl.viz.overcooked_v2_visualizer").OvercookedV2Visualizer()
+    visualizer = on_first_use("jaxmarl.viz.overcooked_v2_visualizer").OvercookedV2Visualizer()
     return np.asarray(visualizer._render_state(inner), np.uint8)
 
 
 def _map(peer: Any, inner: Any) -> np.ndarray:
-    fig, ax = _module("matplotlib.pyplot").subplots(figsize=(5, 5))
+    fig, ax = on_first_use("matplotlib.pyplot").subplots(figsize=(5, 5))
     peer.init_render(ax, inner, lidar=False, ticks_off=True)
-    return _image(fig)
+    return image_of(fig)
 
 
 def _battle(peer: Any, inner: Any) -> np.ndarray:
     inner = getattr(inner, "state", inner)
-    fig, ax = _module("matplotlib.pyplot").subplots(figsize=(5, 5))
+    fig, ax = on_first_use("matplotlib.pyplot").subplots(figsize=(5, 5))
     peer = getattr(peer, "_env", peer)
     actions = dict(zip(peer.agents, inner.prev_attack_actions, strict=True))
     peer.init_render(ax, (None, inner, actions), 0, int(inner.step)).remove()  # a copy on top
     ax.set(xlim=(0, peer.map_width), ylim=(0, peer.map_height), aspect="equal")
-    return _image(fig)
-
-
-def _image(fig: Any) -> np.ndarray:
-    canvas = _module("matplotlib.backends.backend_agg").FigureCanvasAgg(fig)
-    canvas.draw()
-    _module("matplotlib.pyplot").close(fig)
-    return np.array(canvas.buffer_rgba())[..., :3]
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(name)  # on first use: drawing is slow to import
+    return image_of(fig)
 
 
 _DRAWN: dict[str, Draw] = {

@@ -15,7 +15,7 @@ from envrax.agent_values import by_agent, for_each
 from envrax.env import AnyEnv
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box, from_library_space, unbounded
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
@@ -58,14 +58,11 @@ FINISHED = {
 """Whether the task is done, by class, where the library's end does not distinguish the limit."""
 
 _KEY_TWICE = "jumanji uses a key twice: "
-_IN_GENERATOR = dict.fromkeys(
-    ["keys_are_used_once", "calls_share_no_key"],
-    _KEY_TWICE + "at reset, in the generator of problems",
-)
+_IN_GENERATOR = key_used_twice(_KEY_TWICE + "at reset, in the generator of problems")
 WAIVERS: dict[str, dict[str, str]] = {
     "FlatPack": _IN_GENERATOR,
     "MMST": _IN_GENERATOR,
-    "PacMan": dict.fromkeys(_IN_GENERATOR, _KEY_TWICE + "in a step, where the ghosts move"),
+    "PacMan": key_used_twice(_KEY_TWICE + "in a step, where the ghosts move"),
     "Tetris": {"calls_share_no_key": _KEY_TWICE + "its state keeps a key that reset has used"},
 }
 """Rules of `check_env` that the library breaks, by class: {rule: reason}."""

@@ -12,14 +12,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box, nested, unbounded
-from envrax.interop.peer.types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -52,6 +45,7 @@ class KinetixEnv(PeerEnv):
     """
 
     library = "kinetix"
+    limit_param = "max_timesteps"
 
     def build(self) -> Any:
         if "env_params" in self.config.options:
@@ -67,12 +61,6 @@ class KinetixEnv(PeerEnv):
 
     def default_params(self) -> Any:
         return self.peer.observation_type.env_params if self._user_peer else self._level_params
-
-    def limit(self) -> int:
-        return steps_limit(self.params.max_timesteps)
-
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        return params.replace(max_timesteps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
         obs_space: Any = nested(unbounded, self.observed)

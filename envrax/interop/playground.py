@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.mujoco import MujocoEnv
 from envrax.interop.peer.mujoco_model import as_sample
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerState
@@ -21,11 +21,10 @@ from mujoco_playground._src.mjx_env import MENAGERIE_PATH  # noqa: E402
 # Building one of these clones mujoco_menagerie, unless it is there.
 NEED_ASSETS = frozenset((*locomotion.ALL_ENVS, *manipulation.ALL_ENVS))
 
-_KEY_TWICE = ("keys_are_used_once", "calls_share_no_key")
 WAIVERS = {
-    "cartpole": (_KEY_TWICE, "splits the key given to `reset` twice"),
-    "cheetah": (("vmap_agrees",), "resets by 200 steps of physics, which amplify rounding"),
-    "finger": (_KEY_TWICE, "draws the joints and the spinner from one key"),
+    "cartpole": key_used_twice("playground splits the key given to `reset` twice"),
+    "cheetah": {"vmap_agrees": "playground resets by 200 steps of physics, which amplify rounding"},
+    "finger": key_used_twice("playground draws the joints and the spinner from one key"),
 }
 """Modules of playground that break rules of the conformance checks: the rules, and why."""
 
@@ -66,8 +65,7 @@ class PlaygroundEnv(MujocoEnv):
     @property
     def waivers(self) -> dict[str, str]:
         module = type(self.peer.unwrapped).__module__.rpartition(".")[2]
-        rules, what = WAIVERS.get(module, ((), ""))
-        return dict.fromkeys(rules, f"playground {what}")
+        return WAIVERS.get(module, {})
 
     def render(self, state: PeerState) -> np.ndarray:
         data = state.inner.data

@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax.error import MissingPackageError
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
 from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
 from envrax.registry import register_suite
@@ -55,6 +55,7 @@ class ArcadeEnv(PeerEnv):
     """
 
     library = "popgym_arcade"
+    limit_param = "max_steps_in_episode"
 
     def build(self) -> Any:
         return popgym_arcade.make(self.config.id, **self.config.options)[0]
@@ -66,11 +67,6 @@ class ArcadeEnv(PeerEnv):
         own = getattr(self.peer, self._limit_name)
         return steps_limit(getattr(self.params, "max_steps_in_episode", own))
 
-    def with_limit(self, params: Any, max_steps: int) -> Any:
-        if not hasattr(params, "max_steps_in_episode"):
-            return params
-        return params.replace(max_steps_in_episode=max_steps)
-
     def spaces(self) -> tuple[Space, Space]:
         return box_and_discrete(self.peer, self.concrete_params, self.observed)
 
@@ -79,8 +75,7 @@ class ArcadeEnv(PeerEnv):
         waived: dict[str, str] = {}
         for name in [base.__name__ for base in type(self.peer).__mro__]:
             if name in KEYS_TWICE:
-                reason = f"{name} draws {KEYS_TWICE[name]} from one key"
-                waived |= dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
+                waived |= key_used_twice(f"{name} draws {KEYS_TWICE[name]} from one key")
             if name in OWN_KEYS:
                 waived["draws_depend_on_the_key"] = f"{name} draws {OWN_KEYS[name]}"
         return waived

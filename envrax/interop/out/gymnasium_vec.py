@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
+from envrax.interop.out.batches import require_batch
 from envrax.interop.out.host_loop import HostLoop, Seed, StepResult
 from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
 from envrax.interop.out.rendering import require_render_mode
@@ -43,11 +44,7 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         array: str = "numpy",
         render_mode: str | None = None,
     ) -> None:
-        if not isinstance(batched_env, BatchedEnv):
-            raise TypeError(
-                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
-                "Pass `VecEnv(env, n)`, or one environment to `to_gymnasium`."
-            )
+        require_batch(_WHO, batched_env)
         if array not in ("numpy", "jax", "torch"):
             raise ValueError(
                 f'{_WHO}: expected array to be "numpy", "jax" or "torch"; got {array!r}.'

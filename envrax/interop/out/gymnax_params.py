@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from envrax._checks.counts import require_limit
-from envrax._checks.names import suggestion
+from envrax._checks.names import require_known
 from envrax._jax.returned import strip_weak_type
 from envrax.env import AnyEnv, with_config
 from envrax.interop.peer.base import PeerEnv
@@ -68,11 +68,7 @@ class GymnaxParams:
         """
         known = {**self._traced, **self._static}
         who = f"{type(self).__name__}.replace"
-        if unknown := [name for name in changes if name not in known]:
-            raise TypeError(
-                f"{who}: expected fields {', '.join(known)}; got {', '.join(unknown)}. "
-                f"{suggestion(unknown, known)}"
-            )
+        require_known(f"{who}: expected fields", changes, known)
         limit = "max_steps" if "max_steps" in known else _LIMIT
         if limit in changes:
             changes[limit] = require_limit(f"{who}: expected {limit}", changes[limit])

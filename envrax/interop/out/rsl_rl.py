@@ -10,15 +10,16 @@ import numpy as np
 
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import is_key
-from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv, Info
+from envrax.interop.out.batches import require_batch, require_flat
 from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import is_episode
 from envrax.interop.out.tensors import from_torch, require_tensors, require_torch, to_torch
 from envrax.interop.peer.library import require
 from envrax.interop.peer.spaces import bounds_of
 from envrax.interop.peer.types import NO_LIMIT
-from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.spaces import Box, Space
 from envrax.spaces.base import kind
 from envrax.wrappers.time import counted_steps, limit_of, with_counted_steps
 from envrax.wrappers.vector import BatchedWrapper
@@ -39,12 +40,8 @@ class RslRlVecEnv(VecEnv):
     """A batch of envrax as a `VecEnv` of rsl_rl; made by `to_rsl_rl`."""
 
     def __init__(self, batched_env: AnyBatch, seed: int | None = None) -> None:
-        if not isinstance(batched_env, BatchedEnv):
-            raise TypeError(
-                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
-                "Pass `VecEnv(env, n)`."
-            )
-        _require_groups(batched_env.single_observation_space)
+        require_batch(_WHO, batched_env)
+        require_flat(_WHO, batched_env.single_observation_space)
         space = _require_box(batched_env.single_action_space)
         self.batched_env = batched_env
         self.num_envs = batched_env.n_slots
@@ -224,15 +221,6 @@ def _with_steps(env: AnyEnv, state: Any, steps: jax.Array) -> Any:
         outer: Any = state
         return outer.replace(env_state=_with_steps(env, outer.env_state, steps))
     return with_counted_steps(env, state, steps)
-
-
-def _require_groups(space: Space) -> None:
-    children = list(space.spaces.values()) if isinstance(space, Dict) else [space]
-    if any(isinstance(child, Dict | Tuple) for child in children):
-        raise TypeError(
-            f"{_WHO}: expected observations that are groups of rsl_rl, an array or one dict of "
-            f"arrays; got {space!r}. Flatten them with a wrapper."
-        )
 
 
 def _require_box(space: Space) -> Box:

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import key_types
-from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.interop.out.attributes import find, layers, refuse_set
+from envrax.interop.out.batches import require_batch, require_flat
 from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.out.infos import is_episode, single_info, slot_info
 from envrax.interop.out.masks import flat_mask, is_flat
 from envrax.interop.out.rendering import can_render
 from envrax.interop.peer.library import require
-from envrax.spaces import Dict, MultiBinary, Space, Tuple
+from envrax.spaces import MultiBinary
 from envrax.wrappers.vector import RecordEpisodeStatistics
 
 require("stable_baselines3", "2.9", "common.monitor", "common.vec_env", extra="sb3")
@@ -34,12 +35,8 @@ class Sb3VecEnv(VecEnv):
     """A batch of envrax as a vector environment of Stable-Baselines3; made by `to_sb3`."""
 
     def __init__(self, batched_env: AnyBatch) -> None:
-        if not isinstance(batched_env, BatchedEnv):
-            raise TypeError(
-                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
-                "Pass `VecEnv(env, n)`."
-            )
-        _require_flat(batched_env.single_observation_space)
+        require_batch(_WHO, batched_env)
+        require_flat(_WHO, batched_env.single_observation_space)
         self.batched_env = batched_env
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
@@ -187,12 +184,3 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
         Stable-Baselines3 does not take.
     """
     return Sb3VecEnv(batched_env)
-
-
-def _require_flat(space: Space) -> None:
-    children = list(space.spaces.values()) if isinstance(space, Dict) else [space]
-    if any(isinstance(child, Dict | Tuple) for child in children):
-        raise TypeError(
-            f"{_WHO}: expected observations that Stable-Baselines3 takes, an array or one dict of "
-            f"arrays; got {space!r}. Flatten them with a wrapper."
-        )
