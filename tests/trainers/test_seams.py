@@ -62,7 +62,7 @@ def test_models_of_sb3_go_both_ways(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
-@pytest.mark.filterwarnings("ignore:`|No reference")
+@pytest.mark.filterwarnings("ignore:`|No reference", "ignore:Implicitly cleaning up")  # of Minari
 def test_minari_s_collector_records_loads_and_recovers(data_format: str) -> None:
     """It draws seeds of 64 bits, which were refused, and warned of every int64 action."""
     register("classic")
@@ -346,6 +346,6 @@ class TestForms:
             same(theirs.actions, env.action_space, ours.action)
             infos = jax.tree.leaves(theirs.infos)
             wanted = jax.tree.leaves(in_dicts(ours.info))
-            assert len(infos) == len(wanted) == 2 + 3 * bool(env.more_info)
+            assert len(infos) == len(wanted) >= 2 + 3 * bool(env.more_info)
             for x, y in zip(infos, wanted, strict=True):
-                np.testing.assert_array_equal(x, [0, *y])
+                np.testing.assert_array_equal(x, [np.zeros_like(y[0]), *y])

@@ -1,7 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """`to_gymnasium_vec`: for trainers that take vector environments of Gymnasium."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
 from envrax.interop.out.batches import require_batch
-from envrax.interop.out.host_loop import HostLoop, Seed, StepResult
+from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
 from envrax.interop.out.rendering import require_render_mode
 from envrax.interop.out.tensors import from_torch, require_tensors, to_torch
@@ -72,11 +71,12 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         self.closed = False
 
     def reset(
-        self, *, seed: Seed | Sequence[Seed] = None, options: dict[str, Any] | None = None
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         mask = self._reset_mask(options)
         result = self._loop.reset(seed) if mask is None else self._loop.reset_where(mask, seed)
-        super().reset(seed=int(seed) if np.isscalar(seed) else None)
+        one: Any = None if np.ndim(seed) else seed
+        super().reset(seed=None if one is None else int(one))
         if self._array != "numpy":
             return self._as_array_kind((result.obs, _masks({}, result.mask)))
         begun = np.full(self.num_envs, True) if mask is None else np.array(mask)

@@ -1,8 +1,8 @@
 """`HostLoop`: an environment stepped from Python, with one device transfer per step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -34,12 +34,11 @@ from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
 from envrax.interop.peer.spaces import outer_dtype
-from envrax.spaces.base import canonical, is_list
+from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
 from envrax.wrappers.jit import compilation
 
-Seed = int | None
 _OWN_FIELDS = "terminated", "truncated", "final_obs", "final_mask"  # of a `StepResult`
 
 
@@ -121,7 +120,7 @@ class HostLoop:
         run: Any = changed if is_straight(self.env) else jax.jit(changed)
         self._state = run(self._require_state("a change of its state"))
 
-    def reset(self, seed: Seed | Sequence[Seed] = None) -> StepResult:
+    def reset(self, seed: Any = None) -> StepResult:
         """
         Begin an episode, or one in every slot.
 
@@ -131,7 +130,7 @@ class HostLoop:
 
         With a list, slot i begins as one environment does by its seed, and None draws one.
         """
-        if _is_list(seed):
+        if np.ndim(seed):
             seeds = self._require_seeds(seed)
             self.reset(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
             return self.reset_where(None, seeds)
@@ -147,7 +146,7 @@ class HostLoop:
         self._has_state = True
         return self._to_caller(result)
 
-    def reset_where(self, mask: Any, seed: Seed | Sequence[Seed] = None) -> StepResult:
+    def reset_where(self, mask: Any, seed: Any = None) -> StepResult:
         """
         Begin an episode in the slots of a mask, in a batch whose state holds its last `obs`.
 
@@ -159,7 +158,7 @@ class HostLoop:
             n_slots = cast(Any, self.env).n_slots
             mask = require_mask(f"{self._who}: reset", from_torch(mask), n_slots)
         key = None
-        if _is_list(seed):
+        if np.ndim(seed):
             key = np.stack([self._key_of(x) for x in self._require_seeds(seed)])
         elif seed is not None:
             key = self._key_of(seed)
@@ -202,7 +201,7 @@ class HostLoop:
             return int(np.random.SeedSequence(seed).generate_state(1)[0])
         return seed
 
-    def _require_seeds(self, seeds: Sequence[Seed]) -> list[int]:
+    def _require_seeds(self, seeds: Any) -> list[int]:
         """The seeds of a list, if there is one for each slot, and the slots are copies."""
         n_slots = getattr(self.env, "n_slots", 1)
         if len(seeds) != n_slots:
@@ -265,13 +264,14 @@ class HostLoop:
         state = self._unpacked(state)
         if key is None:
             return None, *self._begun(env.reset_where(mask, state.obs, state))
-        pairs = jax.random.wrap_key_data(key)
-        if pairs.ndim:  # one for each slot
-            keys = jax.vmap(jax.random.split)(pairs)[:, 1]
+        wrap: Any = jax.random.wrap_key_data
+        key = wrap(key)
+        if key.ndim:  # one for each slot
+            keys = jax.vmap(jax.random.split)(key)[:, 1]
             every = jnp.ones(env.n_slots, jnp.bool_) if mask is None else mask
             first, state, _ = env._begin_slots(every, state, keys)
             return None, *self._begun((first if mask is None else state.obs, state))
-        rng, key = jax.random.split(pairs)
+        rng, key = jax.random.split(key)
         begun = env.reset_where(mask, state.obs, state, key)
         return jax.random.key_data(rng), *self._begun(begun)
 
@@ -355,10 +355,6 @@ class HostLoop:
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         vars(self).update(attributes, _types=None)
         self._make_programs()
-
-
-def _is_list(seed: Any) -> TypeGuard[Sequence[Seed]]:
-    return is_list(seed) or (isinstance(seed, np.ndarray) and seed.ndim == 1)
 
 
 def transfers() -> Any:

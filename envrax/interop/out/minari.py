@@ -180,8 +180,8 @@ def _require_writable(where: str, tree: Any) -> None:
     elif is_list(tree):
         for i, value in enumerate(tree):
             _require_writable(f"{where}[{i}]", value)
-    has_leaves = len(tree) if is_mapping(tree) or is_list(tree) else 0 not in np.shape(tree)[1:]
-    if not has_leaves:
+    is_empty = 0 in tree.shape[1:] if isinstance(tree, np.ndarray) else not tree
+    if is_empty:
         raise ValueError(
             f"{_WHO}: expected arrays with elements; got none in `{where}`. Leave it out, with a "
             "wrapper or by `steps._replace`."
