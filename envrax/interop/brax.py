@@ -5,15 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from envrax._checks.names import require_known
 from envrax.env import AnyEnv
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.mujoco import MujocoEnv
 from envrax.interop.peer.mujoco_model import as_sample
-from envrax.interop.peer.types import PeerConfig, PeerState
+from envrax.interop.peer.types import PeerConfig
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 
@@ -49,7 +47,7 @@ class BraxEnv(MujocoEnv):
     def limit(self) -> int:
         return EPISODE_LENGTH
 
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         system = getattr(self.peer.unwrapped, "sys", None)
         if system is None:
             raise NotImplementedError(
@@ -61,7 +59,7 @@ class BraxEnv(MujocoEnv):
                 f"{self._who}.render: expected `params` that MuJoCo's model has as well; got "
                 f"{', '.join(changed)}. Draw from `state.inner`."
             )
-        pose = state.inner.pipeline_state
+        pose = inner.pipeline_state
         mocap = {k: getattr(pose, k) for k in ("mocap_pos", "mocap_quat") if hasattr(pose, k)}
         return self._draw(system.mj_model, qpos=pose.q, qvel=pose.qd, **mocap)
 

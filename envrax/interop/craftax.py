@@ -16,7 +16,7 @@ import numpy as np
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -77,10 +77,8 @@ class CraftaxEnv(PeerEnv):
         is_drawn = cls.__module__.startswith("craftax.") and "Pixels" in cls.__name__
         return self.peer.get_obs(inner) if is_drawn else None
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            image = np.asarray(self._draw(state.inner))
-        return image.clip(0, 255).astype(np.uint8)
+    def draw(self, inner: Any) -> Any:
+        return np.clip(self._draw(inner), 0, 255)
 
     @functools.cached_property
     def _draw(self) -> Any:

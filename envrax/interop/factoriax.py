@@ -6,12 +6,11 @@ import importlib
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -55,9 +54,8 @@ class FactoriaxEnv(PeerEnv):
         terminated = self.peer.is_terminal(inner, params.replace(max_timesteps=NO_LIMIT))
         return PeerStep(obs, inner, reward, terminated, info=info)
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            return np.array(self._renderer.jit_render_map(state.inner))
+    def draw(self, inner: Any) -> Any:
+        return self._renderer.jit_render_map(inner)
 
     @functools.cached_property
     def _renderer(self) -> Any:

@@ -19,7 +19,7 @@ from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts, copy_containers
 from envrax.interop.peer.library import key_used_twice, require, suite_of
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, kind
@@ -127,19 +127,18 @@ class FunctionalEnv(PeerEnv):
             )
         return value
 
+    @property
+    def can_render(self) -> bool:
+        return _defines("render_image", self.peer)
 
-class RenderedEnv(FunctionalEnv):
-    """A `FuncEnv` that renders. The first image makes its render state, which `close` closes."""
-
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         given = _given(self.concrete_params)
-        with jax.numpy_dtype_promotion("standard"):
-            held, image = self.peer.render_image(state.inner, self._render_state[0], **given)
-        self._render_state[0] = held
-        return np.array(image)
+        self._render_state[0], image = self.peer.render_image(inner, *self._render_state, **given)
+        return image
 
     @functools.cached_property
     def _render_state(self) -> list[Any]:
+        # The first image makes it, and `close` closes it.
         return [self.peer.render_init() if _defines("render_init", self.peer) else None]
 
     def close(self) -> None:
@@ -150,7 +149,7 @@ class RenderedEnv(FunctionalEnv):
                 self.peer.render_close(held)
 
 
-class CliffWalkingEnv(RenderedEnv):
+class CliffWalkingEnv(FunctionalEnv):
     """Gymnasium's cliff walk. Its first state lacks an axis of `fallen`, which is added."""
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
@@ -197,11 +196,10 @@ def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> Functional
             f"functions such as `initial`; got {func_env!r}. Step other environments of Gymnasium "
             "from Python, with `from_gymnasium_vec`."
         )
-    env_class = RenderedEnv if _defines("render_image", func_env) else FunctionalEnv
-    if _is_a("CliffWalkingFunctional", func_env):
-        env_class = CliffWalkingEnv
+    is_cliff_walk = _is_a("CliffWalkingFunctional", func_env)
+    env_class = CliffWalkingEnv if is_cliff_walk else FunctionalEnv
     id = type(func_env).__name__
     return env_class(PeerConfig(id=id, params=params, max_steps=max_steps), peer=func_env)
 
 
-register_suite(suite_of(RenderedEnv, CLASSES, {"tabular/CliffWalking-v0": CliffWalkingEnv}))
+register_suite(suite_of(FunctionalEnv, CLASSES, {"tabular/CliffWalking-v0": CliffWalkingEnv}))

@@ -14,7 +14,7 @@ from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.figures import image_of, on_first_use
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import from_library_space
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
 from envrax.interop.protocol.wrapping import wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
@@ -112,15 +112,12 @@ class GymnaxEnv(PeerEnv):
         truncated = self.peer.is_truncated(inner, params)
         return PeerStep(as_dicts(obs), inner, reward, terminated, truncated, info)
 
+    @property
+    def can_render(self) -> bool:
+        return self.config.id in DRAWN
 
-class DrawnGymnaxEnv(GymnaxEnv):
-    """An environment of gymnax that gymnax can draw."""
-
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            return self._draw(self.peer.name, state.inner, self.concrete_params)
-
-    def _draw(self, name: str, inner: Any, params: Any) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
+        name, params = self.peer.name, self.concrete_params
         if name in CLASSIC:
             return on_first_use("gymnax.visualize.vis_gym").render_gym_frame(name, inner, params)
         drawn = on_first_use("gymnax.visualize.visualizer").Visualizer(self.peer, params, [inner])
@@ -169,8 +166,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         return wrap_by_protocol(env, params, max_steps=max_steps)
     name = str(getattr(env, "name", type(env).__name__))
     name = _IDS_BY_NAME.get(name, name)
-    env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv
-    return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
+    return GymnaxEnv(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
 
 
-register_suite(suite_of(GymnaxEnv, gymnax.registered_envs, dict.fromkeys(DRAWN, DrawnGymnaxEnv)))
+register_suite(suite_of(GymnaxEnv, gymnax.registered_envs))

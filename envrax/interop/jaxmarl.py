@@ -25,17 +25,6 @@ from envrax.spaces import Dict, Discrete, Space
 
 jaxmarl = require("jaxmarl", "0.2")
 
-DRAWN = (
-    "MPE",
-    "SMAX",
-    "HeuristicEnemySMAX",
-    "LearnedPolicyEnemySMAX",
-    "jaxnav",
-    "overcooked",
-    "storm",
-)
-"""Prefixes of the ids that JaxMARL can draw."""
-
 _BRAX_IDS = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 
 
@@ -166,14 +155,13 @@ class JaxMarlEnv(PeerEnv):
                 f"{self.config.max_steps}`."
             )
 
+    @property
+    def can_render(self) -> bool:
+        return drawer(self.peer) is not None
 
-class DrawnJaxMarlEnv(JaxMarlEnv):
-    """A world of JaxMARL that JaxMARL can draw."""
-
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         draw: Any = drawer(self.peer)
-        with jax.numpy_dtype_promotion("standard"):
-            return draw(self.peer, state.inner)
+        return draw(self.peer, inner)
 
 
 KEYS_TWICE = {
@@ -392,11 +380,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     innermost("jaxmarl", env, kind)
     if rule_of(env) is None:  # its `dones` may count a limit
         return wrap_by_protocol(env, params, max_steps=max_steps)
-    env_class = DrawnJaxMarlEnv if drawer(env) else JaxMarlEnv
-    return env_class(PeerConfig(id=env.name, params=params, max_steps=max_steps), peer=env)
+    return JaxMarlEnv(PeerConfig(id=env.name, params=params, max_steps=max_steps), peer=env)
 
 
-_IDS = jaxmarl.registration.registered_envs
-register_suite(
-    suite_of(JaxMarlEnv, _IDS, {id: DrawnJaxMarlEnv for id in _IDS if id.startswith(DRAWN)})
-)
+register_suite(suite_of(JaxMarlEnv, jaxmarl.registration.registered_envs))

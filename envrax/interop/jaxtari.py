@@ -26,7 +26,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import require, suite_of
 from envrax.interop.peer.spaces import from_library_space, unbounded
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Box, Dict, Discrete, Space
 
@@ -236,9 +236,8 @@ class JaxtariEnv(PeerEnv):
             lives = jnp.where(terminated, 0, lives)
         return jnp.maximum(lives, 0)
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            return np.asarray(self._draw(state.inner))
+    def draw(self, inner: Any) -> Any:
+        return self._draw(inner)
 
     @cached_property
     def _draw(self) -> Any:

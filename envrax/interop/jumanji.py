@@ -167,9 +167,12 @@ class JumanjiEnv(PeerEnv):
         mended = MENDED.get(self._class_name, {})
         return {f"obs.{key}": reason for key, (_, _, reason) in mended.items()}
 
-    def render(self, state: PeerState) -> np.ndarray:
-        image = draw(self.peer.unwrapped, state.inner)
-        return super().render(state) if image is None else image
+    @property
+    def can_render(self) -> bool:
+        return _viewer_name(self.peer.unwrapped) is not None
+
+    def draw(self, inner: Any) -> Any:
+        return draw(self.peer.unwrapped, inner)
 
     @property
     def _class_name(self) -> str:
@@ -334,13 +337,15 @@ GRAPHS = ("GraphColoring", "MMST")
 _VIEWERS = ("_viewer", "_env_viewer", "viewer")  # attributes that hold the viewer
 
 
-def draw(env: Any, inner: Any) -> np.ndarray | None:
-    """The image of a state; None if the environment has no viewer."""
+def _viewer_name(env: Any) -> Any:
+    return next((x for x in _VIEWERS if x in vars(env)), None)
+
+
+def draw(env: Any, inner: Any) -> np.ndarray:
+    """The image of a state, by the viewer of the environment."""
     import matplotlib.pyplot as plt
 
-    name = next((x for x in _VIEWERS if x in vars(env)), None)
-    if name is None:
-        return None
+    name = _viewer_name(env)
     # Copies: the viewer would open a window, and `Snake.render` forgets to return the image.
     env = copy.copy(env)
     viewer: Any = copy.copy(getattr(env, name))
@@ -355,7 +360,7 @@ def draw(env: Any, inner: Any) -> np.ndarray | None:
 
     viewer._display = display
     viewer._get_fig_ax = functools.partial(viewer._get_fig_ax, show=False)
-    with plt.ioff(), jax.numpy_dtype_promotion("standard"):
+    with plt.ioff():
         env.render(jax.device_get(inner) if is_graph else inner)
         viewer.close()
     return frames[-1]

@@ -12,7 +12,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box, nested, unbounded
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -100,10 +100,8 @@ class KinetixEnv(PeerEnv):
                 obs_type = type(obs_type)(params, obs_type.static_env_params, *flags)
         return as_dicts(obs_type.get_obs(inner))
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            image = np.asarray(self._draw(state.inner))
-        return image.clip(0, 255).astype(np.uint8).transpose(1, 0, 2)[::-1]
+    def draw(self, inner: Any) -> Any:
+        return np.clip(self._draw(inner), 0, 255).transpose(1, 0, 2)[::-1]
 
     @functools.cached_property
     def _draw(self) -> Any:

@@ -4,12 +4,11 @@
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -90,9 +89,8 @@ class NavixEnv(PeerEnv):
         mended = MENDED.get(self.peer.observation_fn)
         return {"obs": mended[2]} if mended else {}
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            return np.array(_draw(state.inner.state))
+    def draw(self, inner: Any) -> Any:
+        return _draw(inner.state)
 
 
 def _without_obs_and_cache(timestep: Any) -> Any:

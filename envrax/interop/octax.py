@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -51,9 +50,9 @@ class OctaxEnv(PeerEnv):
         inner, obs, reward, terminated, _, info = self.peer.step(inner, action)
         return PeerStep(obs, inner, reward, terminated, info=info)
 
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         colors = rendering.create_color_scheme(self.peer.color_scheme)
-        return rendering.chip8_display_to_rgb(state.inner.display, self.peer.render_scale, *colors)
+        return rendering.chip8_display_to_rgb(inner.display, self.peer.render_scale, *colors)
 
 
 def games() -> Iterator[str]:

@@ -165,10 +165,9 @@ class PgxEnv(TurnEnv):
     def action_mask(self, state: PeerState) -> Any:
         return self._masks(state.inner.legal_action_mask, state.inner)
 
-    def render(self, state: PeerState) -> np.ndarray:
-        with jax.numpy_dtype_promotion("standard"):
-            obs = self.peer.observe(state.inner)  # MinAtar draws its observation
-            return _image(self._who, state.inner.replace(observation=obs).to_svg())
+    def draw(self, inner: Any) -> Any:
+        obs = self.peer.observe(inner)  # MinAtar draws its observation
+        return _image(self._who, inner.replace(observation=obs).to_svg())
 
     @cached_property
     def _game(self) -> Any:

@@ -5,12 +5,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.mujoco import MujocoEnv
 from envrax.interop.peer.mujoco_model import as_sample
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerState
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig
 from envrax.registry import register_suite
 
 require("mujoco_playground", "0.2", "_src.mjx_env", package="playground", extra="playground")
@@ -67,10 +65,9 @@ class PlaygroundEnv(MujocoEnv):
         module = type(self.peer.unwrapped).__module__.rpartition(".")[2]
         return WAIVERS.get(module, {})
 
-    def render(self, state: PeerState) -> np.ndarray:
-        data = state.inner.data
+    def draw(self, inner: Any) -> Any:
         names = ("qpos", "qvel", "mocap_pos", "mocap_quat", "xfrc_applied")
-        fields = {name: getattr(data, name) for name in names}
+        fields = {name: getattr(inner.data, name) for name in names}
         return self._draw(self.peer.mj_model, **fields)
 
 

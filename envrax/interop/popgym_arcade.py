@@ -6,13 +6,12 @@ import inspect
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax.error import MissingPackageError
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep, steps_limit
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -108,10 +107,9 @@ class ArcadeEnv(PeerEnv):
     def _limit_name(self) -> str:
         return next(name for name in _LIMITS if hasattr(self.peer, name))
 
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         noise = (self.concrete_params, jax.random.key(0)) if self._is_noisy else ()
-        with jax.numpy_dtype_promotion("standard"):
-            return np.array(self.peer.render(state.inner, *noise))
+        return self.peer.render(inner, *noise)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> ArcadeEnv:

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.env import AnyEnv
@@ -14,7 +13,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require
 from envrax.interop.peer.spaces import from_library_space
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
 from envrax.spaces import Space
 
 stoa = require("stoa", "0.1", package="stoa-env")
@@ -66,12 +65,15 @@ class StoaEnv(PeerEnv):
     def close(self) -> None:
         self.peer.close()
 
+    @property
+    def can_render(self) -> bool:
+        layer = type(innermost("stoa", self.peer, stoa.Environment))
+        # Stoa's own adapters draw in the format of their libraries.
+        is_adapter = layer.__module__.startswith("stoa.")
+        return layer.render is not stoa.Environment.render and not is_adapter
 
-class DrawnStoaEnv(StoaEnv):
-    """An environment of Stoa whose class draws images of shape (H, W, 3)."""
-
-    def render(self, state: PeerState) -> np.ndarray:
-        return np.asarray(self.peer.render(state.inner, self.params), np.uint8)
+    def draw(self, inner: Any) -> Any:
+        return self.peer.render(inner, self.params)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
@@ -97,7 +99,4 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         return env.configured(params, max_steps)
     layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
-    draws = type(layer).render is not stoa.Environment.render
-    # Stoa's own adapters draw in the format of their libraries.
-    is_adapter = type(layer).__module__.startswith("stoa.")
-    return (DrawnStoaEnv if draws and not is_adapter else StoaEnv)(config, peer=env)
+    return StoaEnv(config, peer=env)

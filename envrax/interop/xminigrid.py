@@ -10,7 +10,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.library import innermost, require, suite_of
 from envrax.interop.peer.spaces import box, nested, unbounded
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -59,11 +59,10 @@ class XMiniGridEnv(PeerEnv):
             truncated=is_last & (step.discount != 0),
         )
 
-    def render(self, state: PeerState) -> np.ndarray:
+    def draw(self, inner: Any) -> Any:
         params = self.concrete_params.replace(render_mode="rgb_array")
-        inner = state.inner.state
-        agent = jax.tree.map(np.asarray, inner.agent)  # fast to compare with every tile
-        return self.peer.render(params, state.inner.replace(state=inner.replace(agent=agent)))
+        agent = jax.tree.map(np.asarray, inner.state.agent)  # fast to compare with every tile
+        return self.peer.render(params, inner.replace(state=inner.state.replace(agent=agent)))
 
 
 def _space(type_: Any) -> Space:

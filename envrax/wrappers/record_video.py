@@ -203,8 +203,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def implements_render(env: AnyEnv) -> bool:
-    """Whether the base environment or one of its wrappers overrides `render`."""
-    return any(adds(layer.render) for layer in layers(env))
+    """Whether the base environment or one of its wrappers overrides `render`, or `can_render`."""
+    return any(adds(x.render) or getattr(x, "can_render", False) for x in layers(env))
 
 
 def _refuse_tracers(tree: Any) -> None:

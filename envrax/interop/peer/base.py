@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
@@ -14,7 +15,7 @@ from envrax._jax import forks
 from envrax._jax.keys import clone_keys, is_key, require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
-from envrax.env import Info, JaxEnv
+from envrax.env import Info, JaxEnv, adds, hands_on
 from envrax.interop.peer.common_types import CommonTypes, cast_to, find_common_types, types_of
 from envrax.interop.peer.containers import copy_containers
 from envrax.interop.peer.errors import quote_errors
@@ -36,7 +37,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     An environment of another library, without that library's own auto-reset.
 
     A subclass defines `build`, `begin`, `advance` and `spaces`; where needed also `default_params`,
-    `limit`, `with_limit`, `observation`, `waivers`, `mended_bounds` and `render`. Results are cast
+    `limit`, `with_limit`, `observation`, `waivers`, `mended_bounds` and `draw`. Results are cast
     to the same types at reset and after a step, and no argument is edited. A step that draws
     nothing leaves `state.rng` unchanged. The time limit truncates.
 
@@ -152,6 +153,16 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         """
         return None
 
+    @hands_on
+    def draw(self, inner: Any) -> Any:
+        """An image of the library's state, uint8 of shape (H, W, 3), if the library draws."""
+        raise NotImplementedError
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the library can draw this environment; by default, if there is a `draw`."""
+        return adds(self.draw)
+
     def ends(self, out: PeerStep, at_limit: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Whether an episode terminated, and whether it was truncated, from a step."""
         return out.ends(at_limit)
@@ -202,6 +213,13 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def observe(self, state: PeerState) -> Any:
         obs = self._observed_in(self._params, state.inner)
         return None if obs is None else cast_to(self._common_types(state.rng).obs, obs)
+
+    @hands_on
+    def render(self, state: PeerState) -> np.ndarray:
+        if not self.can_render:
+            return super().render(state)
+        with jax.numpy_dtype_promotion("standard"):
+            return np.array(self.draw(state.inner), np.uint8)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         # A dict of `params` changes the current ones; the config then holds the result.

@@ -13,14 +13,7 @@ from envrax._jax.types import is_traced
 from envrax.env import Info
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.turns import TurnEnv
-from envrax.interop.peer.types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep, steps_limit
 from envrax.interop.protocol.calls import roles_of
 from envrax.interop.protocol.counting import step_of_certain_end
 from envrax.interop.protocol.limits import declared, steps_with
@@ -169,11 +162,12 @@ class ProtocolEnv(TurnEnv):
     def current_player(self, inner: Any) -> jax.Array | None:
         return inner.current_player if self.reading.in_turn else None
 
-    def render(self, state: PeerState) -> np.ndarray:
-        draw = getattr(self.peer, "render", None)
-        if draw is None or roles_of(self.peer, "render") != ["state"]:
-            return super().render(state)
-        return np.asarray(draw(state.inner), np.uint8)
+    @property
+    def can_render(self) -> bool:
+        return hasattr(self.peer, "render") and roles_of(self.peer, "render") == ["state"]
+
+    def draw(self, inner: Any) -> Any:
+        return self.peer.render(inner)
 
     @property
     def _names(self) -> dict[str, Any]:
