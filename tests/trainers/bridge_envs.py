@@ -238,7 +238,7 @@ def same(result: Any, wanted: Any) -> None:
         for pair in zip(result, wanted, strict=True):
             same(*pair)
     else:
-        result = np.asarray(result)
+        result, wanted = np.asarray(result), np.asarray(wanted)
         assert result.dtype in (wanted.dtype, *[np.int64] * (wanted.dtype.kind in "iu"))
         np.testing.assert_array_equal(result, wanted)
 

@@ -75,8 +75,8 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         mask = self._reset_mask(options)
         result = self._loop.reset(seed) if mask is None else self._loop.reset_where(mask, seed)
-        one: Any = None if np.ndim(seed) else seed
-        super().reset(seed=None if one is None else int(one))
+        given: Any = seed
+        super().reset(seed=None if given is None or np.ndim(given) else int(given))
         if self._array != "numpy":
             return self._as_array_kind((result.obs, _masks({}, result.mask)))
         begun = np.full(self.num_envs, True) if mask is None else np.array(mask)
