@@ -1,17 +1,18 @@
 """The batch interface: many environments stepped in one call."""
 
 from abc import ABC, abstractmethod
-from functools import partial
-from typing import Any, Generic, NamedTuple, cast
+from typing import Any, Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.marks import adds, hands_on
+from envrax._jax.at_once import compute_at_once
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.returned import require_tuple
 from envrax._jax.types import is_inside_jit_quick, is_traced
-from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource, adds, hands_on
+from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource
 from envrax.spaces import Space
 
 
@@ -48,6 +49,11 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
     _options = StepOptions()  # of `step`
     # Functions that run before each call from Python: they write videos that are complete.
     _write_first: Any = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        compute_at_once(cls, "single_observation_space", "single_action_space")
+        compute_at_once(cls, "observation_space", "action_space")
 
     @property
     @abstractmethod
@@ -287,16 +293,15 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
         If such a class has not the auto-reset that `options` ask for.
     """
     own: Any = batch  # its members are private
-    step: Any = partial(own._step_with, options=options)
-    if adds(batch.step):
-        step = batch.step
-        if own._options.autoreset != options.autoreset:
-            wanted = "with" if options.autoreset else "without"
-            raise TypeError(
-                f"{type(batch).__name__}.step: expected a batch that can be stepped {wanted} "
-                f"auto-reset; got one that overrides `step`. Build it {wanted} auto-reset."
-            )
-    return cast(Any, require_tuple(type(batch).__name__, "step", step(state, actions)))
+    if not adds(batch.step):
+        return own._step_with(state, actions, options)
+    if own._options.autoreset != options.autoreset:
+        wanted = "with" if options.autoreset else "without"
+        raise TypeError(
+            f"{type(batch).__name__}.step: expected a batch that can be stepped {wanted} "
+            f"auto-reset; got one that overrides `step`. Build it {wanted} auto-reset."
+        )
+    return require_tuple(type(batch).__name__, "step", batch.step(state, actions))
 
 
 def require_final_obs(who: str, infos: Info) -> None:

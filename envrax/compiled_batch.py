@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from envrax._checks.marks import hands_on
 from envrax._checks.masks import require_mask
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
@@ -17,7 +18,7 @@ from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, conformed_types
 

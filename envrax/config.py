@@ -14,6 +14,7 @@ import numpy as np
 
 from envrax._checks.counts import require_limit
 from envrax._checks.names import require_known
+from envrax._jax.at_once import computed_at_once
 from envrax._jax.returned import strip_weak_type
 from envrax.spaces.base import canonical, kind
 
@@ -215,16 +216,17 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
         return config  # which the environment refuses
     if type(config) in type(default).__mro__[1:]:
         config = dataclasses.replace(default, **_values(config, default))
-    _, *keywords, _ = inspect.signature(factory).parameters  # between the id and `**fields`
-    expected = (
-        f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of "
-        f"{type(config).__name__}"
-    )
-    got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
-    require_known(expected, fields, _values(config, config), keywords, got=got)
-    _require_no_text(factory.__name__, config, fields)
-    changed = dataclasses.replace(config, **fields) if fields else config
-    return changed.in_place_of(default)
+    if fields:
+        _, *keywords, _ = inspect.signature(factory).parameters  # between the id and `**fields`
+        expected = (
+            f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of "
+            f"{type(config).__name__}"
+        )
+        got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
+        require_known(expected, fields, _values(config, config), keywords, got=got)
+        _require_no_text(factory.__name__, config, fields)
+        config = dataclasses.replace(config, **fields)
+    return config.in_place_of(default)
 
 
 def _values(config: Any, of: Any) -> dict[str, Any]:
@@ -267,7 +269,8 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             if type(in_force) is int and field.type in (float, "float"):
                 in_force = float(in_force)  # 10 for a float field means 10.0
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
-    new = cls(dataclasses.replace(config, **changed))
+    with computed_at_once():  # constants that `__init__` computes, of which a space may be made
+        new = cls(dataclasses.replace(config, **changed))
     if not new._has_given_config:
         raise lost_config(who, cls)
     return new

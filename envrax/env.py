@@ -3,14 +3,16 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.marks import adds, hands_on
 from envrax._checks.type_parameters import pinned_class
+from envrax._jax.at_once import compute_at_once
 from envrax.config import (
     Config,
     Replaceable,
@@ -21,28 +23,6 @@ from envrax.config import (
     resolve_config,
 )
 from envrax.spaces import Space
-
-MethodT = TypeVar("MethodT", bound=Callable[..., Any])
-
-
-def hands_on(method: MethodT) -> MethodT:
-    """
-    Mark a method that only hands on what others do, and adds nothing of its own.
-
-    A method that overrides it has no mark, so it counts as one that adds something. The mark is the
-    function itself: `functools.wraps` copies it, and what it copies is another function's.
-    """
-    cast(Any, method).hands_on = method
-    return method
-
-
-def adds(*methods: Any) -> bool:
-    """Whether one of these methods, or properties of a class, adds something: it has no mark."""
-    for method in methods:
-        function = getattr(method, "__func__", getattr(method, "fget", method))
-        if getattr(function, "hands_on", None) is not function:
-            return True
-    return False
 
 
 class Resource:
@@ -83,8 +63,8 @@ class EnvConfig(Config):
     """
     Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 
-    Once an environment has it, setting a field raises an error, and NumPy arrays in it are
-    read-only copies. `with_config` builds the environment with other values.
+    It takes no `frozen=True`: once an environment has it, setting a field raises an error, and
+    NumPy arrays in it are read-only copies. `with_config` builds the environment with other values.
 
     Attributes
     ----------
@@ -118,6 +98,10 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
 
     _has_given_config: bool = True  # unless `__init__` was called without one
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        compute_at_once(cls, "observation_space", "action_space")
 
     def __init__(self, config: ConfigT | None = None) -> None:
         cls = type(self)
@@ -327,10 +311,12 @@ class ForwardingEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return self.env.agents
 
     @property
+    @hands_on
     def observation_space(self) -> ObsSpaceT:
         return self.env.observation_space
 
     @property
+    @hands_on
     def action_space(self) -> ActSpaceT:
         return self.env.action_space
 

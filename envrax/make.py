@@ -233,9 +233,7 @@ def _build(
     env = env_class(configured(factory, spec.default_config, config, fields))
     if not env._has_given_config:
         raise lost_config(who, env_class)
-    jit: Any = None
-    if jit_compile and env.traceable:
-        jit = JitWrapper(cache_dir=cache_dir, pre_warm=False)
+    jits = jit_compile and env.traceable
     for wrapper in (*spec.wrappers, *(cast(Any, wrappers) or ())):
         wrapped: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(wrapped, JaxEnv):
@@ -243,11 +241,12 @@ def _build(
                 f"{who}: expected every entry of `wrappers` to take and return a JaxEnv; got "
                 f"{wrapper!r}. List wrapper classes, or call them with keywords only."
             )
-        if jit and not wrapped.traceable:
-            wrapped = wrapper(jit(env))  # wrapped again, because `wrapper` may have stored `env`
-            jit = None
+        if jits and not wrapped.traceable:
+            # Wrapped again, because `wrapper` may have stored `env`.
+            wrapped = cast(Any, wrapper)(JitWrapper(env, cache_dir, pre_warm=False))
+            jits = False
         env = cast(Any, wrapped)
-    return jit(env) if jit else env
+    return JitWrapper(env, cache_dir, pre_warm=False) if jits else env
 
 
 def _require_name(who: str, name: Any, n_envs: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._checks.counts import require_count, slot_index
+from envrax._checks.marks import adds, hands_on
 from envrax._jax.cache import Compilation
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import split_key
@@ -15,18 +16,7 @@ from envrax._jax.types import leaf_type
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.compiled_batch import CompiledBatch
-from envrax.env import (
-    ActSpaceT,
-    AnyEnv,
-    ConfigT,
-    EnvState,
-    Info,
-    JaxEnv,
-    ObsSpaceT,
-    StateT,
-    adds,
-    hands_on,
-)
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
 
@@ -118,7 +108,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         self.num_envs = num_envs
         self._autoreset: AutoReset | Literal[False] | None = cast(Any, autoreset)
         self._options = StepOptions(autoreset=autoreset is not False, final_obs=final_obs)
-        self._actions = env.action_space.batch(num_envs)
+        self._action_space = env.action_space.batch(num_envs)
         how = Compilation(cache_dir_of(env), donate)
         self._use(how if jit_compile else None)
 
@@ -192,7 +182,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def action_space(self) -> Space:
-        return self._actions
+        return self._action_space
 
     if TYPE_CHECKING:
 

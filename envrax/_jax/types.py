@@ -1,7 +1,6 @@
 """Shapes, dtypes and names of the leaves of a pytree; tracers and weak types."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import jax
@@ -46,15 +45,6 @@ _zero: Any = jax.jit(lambda: np.int32(0))
 def is_inside_jit_quick() -> bool:
     """`is_inside_jit` for every step: ten times as quick, but the first call compiles a program."""
     return isinstance(_zero(), Tracer)
-
-
-def computed_at_once() -> AbstractContextManager[None]:
-    """
-    A block whose operations give values, also where the caller is traced by `jit`.
-
-    Without a trace it changes nothing: `equinox.error_if` fails in JAX's own block.
-    """
-    return jax.ensure_compile_time_eval() if is_inside_jit() else nullcontext()
 
 
 def same_types(a: Any, b: Any) -> bool:

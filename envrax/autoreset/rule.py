@@ -1,16 +1,12 @@
 """The rule of auto-reset: a slot whose episode ended begins the next one in the same step."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
-from jax import lax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec
 
-from envrax._jax.keys import clone_keys, of_kind, to_threefry
+from envrax._jax.keys import of_kind, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax._jax.returned import strip_weak_type, with_info_entry
 from envrax.autoreset.slot import (
@@ -23,7 +19,7 @@ from envrax.autoreset.slot import (
     require_state_of,
     with_final_mask,
 )
-from envrax.autoreset.strategies import AutoReset, select, strategies_for, with_vmap_rule
+from envrax.autoreset.strategies import AutoReset, begin_if
 from envrax.env import AnyEnv, EnvState, Info
 from envrax.termination import end_of_step, with_reasons
 
@@ -218,53 +214,3 @@ def begin_where(
     slots = PartitionSpec(*sharding(state.done).spec)
     out = slots, jax.tree.map(lambda x: sharding(x).spec, state)
     return with_auto_axes(all_slots, out, source, mask, state)
-
-
-def begin_if(
-    env: AnyEnv,
-    autoreset: AutoReset | None,
-    begin: Callable[[AnyEnv, Any], Any],
-    source: Any,
-    begins: jax.Array,
-    obs: Any,
-    state: EnvState,
-) -> tuple[Any, EnvState]:
-    """`begin(env, source)`, the start of an episode, if `begins` is True, else obs and state."""
-
-    def begun(source: Any) -> Any:
-        return clone_keys(begin(env, source))
-
-    traced, types = jax.make_jaxpr(begun, return_shape=True)(source)
-    program = traced.jaxpr
-    at_start = {"obs": types[0], "state": types[1]}
-    if obs is None:
-        obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
-    # The states of a stack hold the same key, which JAX's checker would report.
-    source, obs, state = clone_keys((source, obs, state))
-    require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
-    stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
-
-    # The constants of the trace are arguments: they may be traced values of the caller, which no
-    # function below may keep.
-    def reset_one(consts: list[Any], source: list[Any]) -> list[Any]:
-        return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*source)
-
-    def reset_if(consts: list[Any], source: Any, begins: jax.Array, stepped: Any) -> Any:
-        new = lambda: varying_like(begins, reset_one(consts, source))  # noqa: E731
-        return cast(Any, lax.cond(begins, new, lambda: stepped))
-
-    def reset_slots_if(n_slots: int, *slots: Any) -> Any:
-        if autoreset is not None:
-            return autoreset(reset_one, *slots)
-        on_cpu, elsewhere = strategies_for(program, n_slots)
-        ways: Any = dict(cpu=partial(on_cpu, reset_one), default=partial(elsewhere, reset_one))
-        return cast(Any, lax.platform_dependent(*slots, **ways))
-
-    by_select = partial(select, reset_one)
-    # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
-    differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
-    differentiable.defjvp(partial(jax.jvp, by_select))
-    # Loops and branches need equal types, in a `shard_map` too.
-    like = traced.consts, jax.tree.leaves(source), begins, stepped
-    begins, stepped = varying_like(like, (begins, stepped))
-    return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], begins, stepped)))

@@ -40,8 +40,9 @@ def checked_step(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
 
 def require_rewards(env: Any, rewards: Any) -> None:
     """Raise a TypeError unless there is one reward, or in a world one for each agent."""
-    if jax.tree.structure(rewards) != jax.tree.structure(dict.fromkeys(env.agents, 0) or 0):
-        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
+    agents = env.agents
+    if jax.tree.structure(rewards) != jax.tree.structure(dict.fromkeys(agents, 0) or 0):
+        expected = f"a dict of rewards of {', '.join(agents)}" if agents else "one reward"
         raise TypeError(
             f"{type(env).__name__}: expected step to return {expected}; got "
             f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
@@ -84,8 +85,8 @@ def _classes(state: Any) -> list[str]:
 
 def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:
     """First observation and state of the episode after one that ended in state `last`."""
-    method = starting_method_name(env)
-    obs, state = returned_arrays(type(env).__name__, method, env.reset_after(last), EnvState)
+    returned = env.reset_after(last)
+    obs, state = returned_arrays(type(env).__name__, "reset_after", returned, EnvState)
     return obs, state
 
 

@@ -1,4 +1,4 @@
-"""Strategies of auto-reset, `Select` and `Compact`, the choice between them, and their `vmap`."""
+"""How slots begin episodes: `Select` and `Compact`, the choice between them, and their `vmap`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from envrax._checks.counts import require_count
 from envrax._jax.jaxprs import has_loop
 from envrax._jax.keys import clone_keys, key_types
-from envrax._jax.mesh import is_sharded
-from envrax.autoreset.slot import checked_reset, next_episode
-from envrax.env import AnyEnv
+from envrax._jax.mesh import is_sharded, varying_like
+from envrax.autoreset.slot import checked_reset, next_episode, require_same_types
+from envrax.env import AnyEnv, EnvState
 
 # `(constants, leaves of one slot's last state) -> leaves of the slot's next episode`.
 ResetOne = Callable[[list[Any], Any], Any]
@@ -235,3 +236,49 @@ def with_vmap_rule(
         return out, jax.tree.unflatten(jax.tree.structure(out), all_mapped)
 
     return mapped
+
+
+def begin_if(
+    env: AnyEnv,
+    autoreset: AutoReset | None,
+    begin: Callable[[AnyEnv, Any], Any],
+    source: Any,
+    begins: jax.Array,
+    obs: Any,
+    state: EnvState,
+) -> tuple[Any, EnvState]:
+    """`begin(env, source)`, the start of an episode, if `begins` is True, else obs and state."""
+    traced, types = jax.make_jaxpr(partial(begin, env), return_shape=True)(source)
+    program = traced.jaxpr
+    at_start = {"obs": types[0], "state": types[1]}
+    if obs is None:
+        obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
+    # The states of a stack hold the same key, which JAX's checker would report.
+    source, obs, state = clone_keys((source, obs, state))
+    require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
+    stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
+
+    # The constants of the trace are arguments: they may be traced values of the caller, which no
+    # function below may keep.
+    def reset_one(consts: list[Any], source: list[Any]) -> list[Any]:
+        return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*source)
+
+    def reset_if(consts: list[Any], source: Any, begins: jax.Array, stepped: Any) -> Any:
+        new = lambda: varying_like(begins, reset_one(consts, source))  # noqa: E731
+        return cast(Any, lax.cond(begins, new, lambda: stepped))
+
+    def reset_slots_if(n_slots: int, *slots: Any) -> Any:
+        if autoreset is not None:
+            return autoreset(reset_one, *slots)
+        on_cpu, elsewhere = strategies_for(program, n_slots)
+        ways: Any = dict(cpu=partial(on_cpu, reset_one), default=partial(elsewhere, reset_one))
+        return cast(Any, lax.platform_dependent(*slots, **ways))
+
+    by_select = partial(select, reset_one)
+    # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
+    differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
+    differentiable.defjvp(partial(jax.jvp, by_select))
+    # Loops and branches need equal types, in a `shard_map` too.
+    like = traced.consts, jax.tree.leaves(source), begins, stepped
+    begins, stepped = varying_like(like, (begins, stepped))
+    return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], begins, stepped)))

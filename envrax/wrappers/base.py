@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import jax
 
+from envrax._checks.marks import adds, hands_on
 from envrax._jax.returned import require_tuple, with_info_entry
 from envrax.agent_values import for_each
 from envrax.env import (
@@ -17,10 +18,7 @@ from envrax.env import (
     JaxEnv,
     ObsSpaceT,
     StateT,
-    adds,
     carries_over,
-    hands_on,
-    starting_method_name,
 )
 from envrax.spaces import Dict
 from envrax.termination import step_env
@@ -112,8 +110,7 @@ class Wrapper(Hooks, ForwardingEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metac
             environment depends on the one before.
         """
         if adds(self.reset_after) or not adds(self.reset):
-            returned = self.env.reset_after(self._inner(state))
-            return self._start_episode(starting_method_name(self.env), returned)
+            return self._start_episode("reset_after", self.env.reset_after(self._inner(state)))
         if carries_over(self.env):
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides both "
@@ -194,6 +191,9 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
     def active(self, state: StateT) -> dict[str, jax.Array]:
         return {}
 
+    def close(self) -> None:
+        """Leave the world open for the other agents."""
+
 
 def per_agent_envs(env: AnyEnv) -> Any:
     """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
@@ -249,6 +249,7 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     def close(self) -> None:
         for wrapper in self.wrappers.values():
             wrapper.close()
+        super().close()
 
     @property
     def observation_space(self) -> Any:
@@ -281,6 +282,13 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the observation and the observation space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    observation_space : Space, optional
+        The space of what `observation` returns. By default that of the environment.
     """
 
     each_agent = True
@@ -295,12 +303,17 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+    def __init__(
+        self,
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
+        observation_space: ObsSpaceT | None = None,
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.observation_space if observation_space is None else observation_space
 
     @property
-    @abstractmethod
-    def observation_space(self) -> ObsSpaceT: ...
+    def observation_space(self) -> ObsSpaceT:
+        return self._space
 
     @abstractmethod
     def observation(self, obs: Any) -> Any: ...
@@ -311,6 +324,13 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the action and the action space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    action_space : Space, optional
+        The space of the caller's actions. By default that of the environment.
     """
 
     each_agent = True
@@ -325,12 +345,15 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT], action_space: ActSpaceT | None = None
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.action_space if action_space is None else action_space
 
     @property
-    @abstractmethod
-    def action_space(self) -> ActSpaceT: ...
+    def action_space(self) -> ActSpaceT:
+        return self._space
 
     @abstractmethod
     def action(self, action: Any) -> Any: ...

@@ -93,10 +93,6 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         self.filter_keys = filter_keys
         self._space = self.observation(space)
 
-    @property
-    def observation_space(self) -> Any:
-        return self._space
-
     def observation(self, obs: Any) -> Any:
         kept = [obs[key] for key in cast(Any, self.filter_keys)]
         if isinstance(self.env.observation_space, Tuple):

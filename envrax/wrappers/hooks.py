@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 import jax
 
-from envrax.env import Info, adds, hands_on
+from envrax._checks.marks import adds, hands_on
+from envrax.env import Info
 from envrax.wrappers.deferred import call_repr, keywords
 
 

@@ -1,5 +1,6 @@
 """`JitWrapper`: compile an environment."""
 
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -62,15 +63,33 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             )
         self.cache_dir = cache_dir
         self.compiled_with: Compilation | None = None  # the options of `compile`; None before
-        self._copies = StateCopies()
         self._action_space = env.action_space  # it may be built on every access
-        self._reset = Compiled(self._checked_reset)
-        self._reset_after = Compiled(self._checked_reset_after)
-        self._step = Compiled(self._checked_step)
-        self._mask = Compiled(env.action_mask)
-        self._observe = Compiled(self._observe_inner)
         if pre_warm:
             self.compile()
+
+    @cached_property
+    def _copies(self) -> StateCopies:
+        return StateCopies()
+
+    @cached_property
+    def _reset(self) -> Compiled:
+        return Compiled(self._checked_reset)
+
+    @cached_property
+    def _reset_after(self) -> Compiled:
+        return Compiled(self._checked_reset_after)
+
+    @cached_property
+    def _step(self) -> Compiled:
+        return Compiled(self._checked_step)
+
+    @cached_property
+    def _mask(self) -> Compiled:
+        return Compiled(self.env.action_mask)
+
+    @cached_property
+    def _observe(self) -> Compiled:
+        return Compiled(self._observe_inner)
 
     @property
     def traceable(self) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax._checks.marks import adds
 from envrax._jax.types import is_traced
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, adds
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.video.encoder import VideoWriter, free_number, open_video, require_fps
 from envrax.video.ffmpeg import find_ffmpeg
 from envrax.video.film import same_state

@@ -27,6 +27,17 @@ class SpaceIsNeverTheSame(Drift):
         return Box(-20.0, next(self.bounds), (2,))
 
 
+class Computed:
+    """No property, so that its values are those of the trace in which it is read."""
+
+    def __get__(self, *_: Any) -> Any:
+        return Box(-20.0, jnp.float32(20.0), (2,))
+
+
+class SpaceIsComputedInTheTrace(Drift):
+    observation_space = Computed()
+
+
 @dataclass(frozen=True)
 class Crooked(Space):
     shape: Any = ()
@@ -75,7 +86,12 @@ class ObservationLacksAKey(Drift):
 
 
 BROKEN: dict[str, list[Any]] = {
-    "spaces_are_legal": [SpaceIsAnInt, SpaceIsNeverTheSame, SampleLiesOutside],
+    "spaces_are_legal": [
+        SpaceIsAnInt,
+        SpaceIsNeverTheSame,
+        SpaceIsComputedInTheTrace,
+        SampleLiesOutside,
+    ],
     "observations_are_in_the_space": [
         ObservationIsAnInteger,
         ObservationHasAnotherShape,

@@ -8,7 +8,8 @@ from config.test_config import Open
 from fakes import VectorEnv
 
 from envrax import EnvConfig, JaxEnv
-from envrax.env import adds
+from envrax._checks.marks import adds
+
 from envrax.testing import CountingEnv
 
 

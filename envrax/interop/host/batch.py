@@ -11,12 +11,13 @@ import jax
 import numpy as np
 
 from envrax._checks.counts import slot_index
+from envrax._checks.marks import hands_on
 from envrax._checks.masks import require_mask
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced
 from envrax.batched_env import BatchedEnv, StepOptions, goes_straight
-from envrax.env import EnvState, Info, hands_on
+from envrax.env import EnvState, Info
 from envrax.interop.host.arrays import (
     RewardsAndEnds,
     copy_as,

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from envrax._jax.mesh import where_slots
 from envrax._jax.returned import strip_weak_type
-from envrax.autoreset.rule import begin_if
 from envrax.autoreset.slot import next_episode
+from envrax.autoreset.strategies import begin_if
 from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv
 from envrax.interop.out.attributes import layers

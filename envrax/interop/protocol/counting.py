@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.at_once import computed_at_once
 from envrax._jax.dead_code import without_dead_code
 from envrax._jax.jaxprs import constants
-from envrax._jax.types import computed_at_once, is_traced
+from envrax._jax.types import is_traced
 from envrax.interop.peer.types import NO_LIMIT
 from envrax.interop.protocol.dependence import may_be_key
 from envrax.interop.protocol.known_part import Unknown, known_part

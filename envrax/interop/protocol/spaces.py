@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.types import computed_at_once, output_types
+from envrax._jax.at_once import computed_at_once
+from envrax._jax.types import output_types
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.spaces import box, from_library_space, nested, unbounded
@@ -81,7 +82,8 @@ def find_mask(reader: Reader) -> None:
 def _space(reader: Reader, kind: str, types: Any) -> Space | None:
     """A space that the user gave, or that the object declares."""
     given = getattr(reader.choices, f"{kind}_space")
-    names = (f"{kind}_space", f"{kind}_spec")
+    short = {"observation": "obs", "action": "act"}[kind]
+    names = (f"{kind}_space", f"{kind}_spec", f"{short}_space", f"{short}_spec")
     name = next((x for x in names if getattr(reader.env, x, None) is not None), None)
     try:
         with computed_at_once():

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.marks import adds
 from envrax.batched_env import BatchedEnv, StepOptions, step_with
-from envrax.env import adds
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import UNCOMPILED_STEPS, by_name

@@ -14,7 +14,8 @@ from envrax.testing.rules.base import Fault, Faults, fault_of
 
 
 def spaces_are_legal(probe: Probe) -> Faults:
-    """Both spaces are a `Space`, equal on every access, and contain their own samples."""
+    """Both spaces are a `Space`, equal on every access, also where JAX traces, and contain their \
+own samples."""
     for name in ("observation_space", "action_space"):
         yield from _space_faults(probe, name)
 
@@ -49,7 +50,14 @@ def _space_faults(probe: Probe, name: str) -> Faults:
     if not isinstance(space, Space):
         yield Fault(f".{name}", "a Space", repr(space), "Return a space, such as `Discrete(4)`.")
         return
-    second = getattr(probe.env, name)
+    second: Any = getattr(probe.env, name)
+    if second == space:
+        try:
+            second = _read_in_a_trace(probe.env, name)
+        except Exception as error:
+            expected = "a Space also where JAX traces its reader"
+            yield fault_of(error, f".{name}", expected, "Make it a property, or compute it before.")
+            return
     if second != space:
         fix = "Build it from the config only. A space class of your own needs an `__eq__`."
         yield Fault(f".{name}", "an equal space on every access", f"{space}, then {second}", fix)
@@ -62,6 +70,12 @@ def _space_faults(probe: Probe, name: str) -> Faults:
     if outside:
         fix = "Make `sample` and `contains` agree."
         yield Fault(f".{name}", f"`{outside.path}` {outside.expected}", outside.got, fix)
+
+
+def _read_in_a_trace(env: Any, name: str) -> Any:
+    found: list[Any] = []
+    jax.eval_shape(lambda: found.append(getattr(env, name)))
+    return found[0]
 
 
 def observations_are_in_the_space(probe: Probe) -> Faults:

@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
+from envrax._checks.marks import adds, hands_on
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.copies import copy_numpy
@@ -27,7 +28,7 @@ from envrax.batched_env import (
     step_with,
 )
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
-from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT, adds, hands_on
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.deferred import WrapperMeta
 from envrax.wrappers.hooks import Hooks, StateHooks

@@ -1,0 +1,43 @@
+"""Values that are computed at once, also where JAX traces the caller."""
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import jax
+
+from envrax._checks.marks import adds
+from envrax._jax.types import is_inside_jit
+
+
+def computed_at_once() -> AbstractContextManager[None]:
+    """
+    A block whose operations give values, also where the caller is traced by `jit`.
+
+    Without a trace it changes nothing: `equinox.error_if` fails in JAX's own block.
+    """
+    return jax.ensure_compile_time_eval() if is_inside_jit() else nullcontext()
+
+
+def compute_at_once(cls: type, *names: str) -> None:
+    """
+    Let those of these properties that a class defines give values where JAX traces their reader.
+
+    Without it, what `jnp` computes in them would be a tracer there, of which no space can be made.
+    """
+    for name in names:
+        defined = vars(cls).get(name)
+        if isinstance(defined, functools.cached_property):
+            defined.func = _at_once(defined.func)
+        elif isinstance(defined, property) and defined.fget is not None and adds(defined):
+            setattr(cls, name, defined.getter(_at_once(defined.fget)))
+
+
+def _at_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(read)
+    def at_once(self: Any) -> Any:
+        with jax.ensure_compile_time_eval():
+            return read(self)
+
+    return at_once
