@@ -2,12 +2,12 @@
 """Errors of the bridges: their type and one noun."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from envrax import MultiVecEnv, VecEnv
+from envrax import Dict, MultiVecEnv, VecEnv
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, NestedEnv
 
@@ -28,6 +28,19 @@ class NoReward(CountingEnv):
     def step(self, state: Any, action: Any) -> Any:
         obs, state, _, done, info = super().step(state, action)
         return obs, state, None, done, info
+
+
+class Seen(NamedTuple):
+    a: Any
+
+
+class OtherContainer(CountingEnv):
+    @property
+    def observation_space(self) -> Any:
+        return Dict(a=super().observation_space)
+
+    def observe(self, state: Any) -> Any:
+        return Seen(super().observe(state))
 
 
 BATCH = VecEnv(CountingEnv(), 2)
@@ -65,6 +78,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: begun(to_gymnasium(NoReward())).step(0),
         TypeError,
         "one reward; got None",
+    ),
+    "a NamedTuple for a Dict": (
+        lambda: to_gymnasium(OtherContainer()).reset(),
+        ValueError,
+        r"OtherContainer.reset: expected obs to be a dict with keys \['a'\]; got a Seen",
     ),
     "array": (lambda: many(array="tensorflow"), ValueError, "array"),
     "render mode": (lambda: single(render_mode="human"), ValueError, "render_mode"),
