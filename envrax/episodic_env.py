@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 
@@ -66,7 +67,10 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         return {}
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        who = type(self).__name__
+        require_key(rng, f"{who}.reset", "Pass one key; `VecEnv` splits it.")
         rng, key = jax.random.split(rng)
         state: Any = self.begin(key, rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
         self._require("begin", "the state alone", isinstance(state, EnvState), state)
