@@ -63,8 +63,8 @@ class EnvConfig(Config):
     """
     Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 
-    Once an environment has it, setting a field raises an error, and NumPy arrays in it are
-    read-only copies. `with_config` builds the environment with other values.
+    It takes no `frozen=True`: once an environment has it, setting a field raises an error, and
+    NumPy arrays in it are read-only copies. `with_config` builds the environment with other values.
 
     Attributes
     ----------

@@ -8,6 +8,8 @@ from importlib import metadata
 
 from envrax.error import MissingPackageError
 
+NOT_INSTALLED = "not installed"
+
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported, by its import name. Only its parents are imported."""
@@ -18,11 +20,11 @@ def is_installed(package: str) -> bool:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package, or "not installed"."""
+    """The version of an installed package, or `NOT_INSTALLED`."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return NOT_INSTALLED
 
 
 def import_whole(module: str, who: str) -> None:

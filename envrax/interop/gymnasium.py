@@ -178,8 +178,8 @@ def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> Functional
     Parameters
     ----------
     func_env : gymnasium.experimental.functional.FuncEnv
-        The environment. Its functions take one state; `transform(jax.vmap)`, which Gymnasium's
-        `FunctionalJaxVectorEnv` calls, changes them.
+        The environment. Its functions take one state. Give a new object, not one that Gymnasium's
+        `FunctionalJaxVectorEnv` has: its `transform(jax.vmap)` replaces the functions.
     params : pytree or dict, optional
         Its parameters, or changes to those of `get_default_params`.
     max_steps : int, default 0
@@ -188,13 +188,21 @@ def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> Functional
     Raises
     ------
     TypeError
-        If it is not a `FuncEnv`, or reset and step differ in structure or shape.
+        If it is not a `FuncEnv`, its functions were replaced, or reset and step differ in structure
+        or shape.
     """
     if not isinstance(func_env, FuncEnv):
         raise TypeError(
             "envrax.interop.gymnasium.wrap: expected a FuncEnv of Gymnasium, an object with "
             f"functions such as `initial`; got {func_env!r}. Step other environments of Gymnasium "
             "from Python, with `from_gymnasium_vec`."
+        )
+    initial = vars(func_env).get("initial")
+    if hasattr(initial, "__wrapped__") and not hasattr(initial, "lower"):  # what `jit` returns has
+        raise TypeError(
+            "envrax.interop.gymnasium.wrap: expected functions of one state; got those that "
+            f"`transform` made, as `FunctionalJaxVectorEnv` does, in {func_env!r}. Give a new "
+            "object to each."
         )
     is_cliff_walk = _is_a("CliffWalkingFunctional", func_env)
     env_class = CliffWalkingEnv if is_cliff_walk else FunctionalEnv

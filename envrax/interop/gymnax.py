@@ -19,7 +19,7 @@ from envrax.interop.protocol.wrapping import wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
 
-gymnax = require("gymnax", "1.0")
+gymnax = require("gymnax", "1.0", has="environments.environment.Environment.is_truncated")
 Environment = gymnax.environments.environment.Environment
 
 DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
@@ -163,7 +163,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     is_of_library = isinstance(env, Environment)
     inner = innermost("gymnax", env, Environment) if is_of_library else env
     if not is_of_library or not _is_of_gymnax(inner):
-        return wrap_by_protocol(env, params, max_steps=max_steps)
+        return wrap_by_protocol(env, params, max_steps=max_steps, in_order=True)
     name = str(getattr(env, "name", type(env).__name__))
     name = _IDS_BY_NAME.get(name, name)
     return GymnaxEnv(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)

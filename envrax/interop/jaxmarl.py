@@ -198,7 +198,7 @@ class _Rule(NamedTuple):
     terminated: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
     active: Callable[[Any, Any], Any] | None = None
     ended: Callable[[Any, Any], Any] | None = None
-    idle_action: Callable[[Any], int] = lambda peer: 0
+    idle_action: Callable[[Any], Any] = lambda peer: 0
 
 
 def _alive(after: Any) -> Any:
@@ -224,8 +224,13 @@ _SMAX = _Rule(
     _one_side_is_dead,
     lambda peer, state: _alive(state)[: len(peer.agents)],
     lambda peer, state: ~_alive(state)[: len(peer.agents)],
-    # JaxMARL records the actions of dead units. Their only legal one is to stop.
-    lambda peer: 0 if peer.action_type == "continuous" else peer.num_movement_actions - 1,
+    # JaxMARL records the actions of dead units. Their only legal one is to stop; of continuous
+    # ones, zeros fire at the last target again, and "do_shoot" moves, here by nothing.
+    lambda peer: (
+        jnp.array([name == "do_shoot" for name in peer.continuous_action_dims], jnp.float32)
+        if peer.action_type == "continuous"
+        else peer.num_movement_actions - 1
+    ),
 )
 _MATRIX_GAME = _Rule(_inner_times_outer)
 _RULES = {

@@ -28,6 +28,7 @@ specs = jumanji.specs
 
 MENDED = {
     "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
+    "Tetris": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
     "TSP": {"position": (-1, None, "it is -1 before the first city, where the spec says 0")},
 }
 """Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
@@ -134,6 +135,8 @@ class JumanjiEnv(PeerEnv):
             action = self.peer.action_spec._constructor(**{k: action[k] for k in children})
         inner, timestep = self._unlimited.step(inner, action)
         obs = as_dicts(timestep.observation)
+        if self._class_name == "Tetris":  # its observation always has 0
+            obs["step_count"] = inner.step_count
         reward, discount = map(_one_array, (timestep.reward, timestep.discount))
         info = dict(timestep.extras)
         terminated = timestep.last() & jnp.all(discount == 0)

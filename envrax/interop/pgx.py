@@ -135,9 +135,9 @@ class PgxEnv(TurnEnv):
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         if self.player is None:
-            return PeerReset(*self._observe(self.peer.init(rng)))
+            return PeerReset(*self._observe(self._init(rng)))
         key, opponents_key = jax.random.split(rng)
-        inner = self._move_opponents(self.peer.init(key), opponents_key)
+        inner = self._move_opponents(self._init(key), opponents_key)
         return PeerReset(*self._observe(inner))
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
@@ -158,6 +158,16 @@ class PgxEnv(TurnEnv):
             inner.truncated,
             {"rewards": rewards},
         )
+
+    def _init(self, rng: jax.Array) -> Any:
+        """The first state. Of chess, it counts as a position that stood on the board once."""
+        inner = self.peer.init(rng)
+        if self.peer.id != "chess":
+            return inner
+        # pgx keeps a constant hash, which is none of the tables that this release of JAX draws.
+        rules: Any = importlib.import_module("pgx._src.games.chess")
+        hashes = inner._x.hash_history.at[0].set(rules._zobrist_hash(inner._x))
+        return inner.replace(_x=inner._x._replace(hash_history=hashes))
 
     def current_player(self, inner: Any) -> jax.Array | None:
         return inner.current_player if self.agents else None

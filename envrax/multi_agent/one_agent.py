@@ -135,6 +135,9 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         # The action is ignored if the episode ended before the first move.
         return jax.tree.map(lambda x: x | state.agent_done, super().action_mask(state))
 
+    def close(self) -> None:
+        self.env.close()
+
     def _inner(self, state: Any) -> Any:
         return state.env_state
 

@@ -1,7 +1,5 @@
 """A policy in the forms in which a program takes it: called, compiled by the user, or traced."""
 
-import contextlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from envrax._checks.callables import accepts
+from envrax._checks.callables import accepts, require_parameters
 from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
@@ -76,7 +74,8 @@ class PlainPolicy:
         try:
             returned = policy(policy_state, obs, rng, **extra_inputs)
         except TypeError:
-            _require_parameters(policy, self.extra_names)
+            form = "policy: expected `policy(policy_state, obs, rng)`"
+            require_parameters(form, policy, None, None, None, **extra_inputs)
             raise
         after = [*map(id, jax.tree.leaves(policy))]
         if after != before and self._changes(policy_state, obs, rng, extra_inputs):
@@ -107,12 +106,12 @@ class PlainPolicy:
         return [origin(program, x) for x in program.outvars] != [*program.invars]
 
 
-@jax.tree_util.register_pytree_node_class
+@partial(jax.tree_util.register_dataclass, data_fields=["jitted"], meta_fields=[])
+@dataclass
 class JittedPolicy:
     """A policy that the user compiled with `jax.jit`: traced once for its types, as JAX does."""
 
-    def __init__(self, jitted: Jitted) -> None:
-        self.jitted = jitted
+    jitted: Jitted
 
     @property
     def arrays(self) -> list[Any]:
@@ -124,13 +123,6 @@ class JittedPolicy:
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
         return PlainPolicy(self.jitted.bound)(*given)
-
-    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        return (self.jitted,), None
-
-    @classmethod
-    def tree_unflatten(cls, _: None, children: Any) -> "JittedPolicy":
-        return cls(*children)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["extra_names"])
@@ -384,14 +376,3 @@ def policy_per_slot(
 
 def _one_row(x: Any) -> Any:
     return jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
-
-
-def _require_parameters(policy: Any, extra_names: tuple[str, ...]) -> None:
-    with contextlib.suppress(ValueError):  # some functions tell no signature
-        signature = inspect.signature(policy)
-        try:
-            signature.bind(None, None, None, **dict.fromkeys(extra_names))
-        except TypeError as error:
-            raise TypeError(
-                f"policy: expected `policy(policy_state, obs, rng)`; got {signature}: {error}."
-            ) from None

@@ -39,10 +39,6 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         space = _action_box(type(self), env, "float", "integer")
         self._space = Box(-np.inf, np.inf, space.shape, space.dtype)
 
-    @property
-    def action_space(self) -> Box:
-        return self._space
-
     def action(self, action: Any) -> jax.Array:
         low, high = _action_box(type(self), self.env, "float", "integer").limits()
         return jnp.clip(jnp.asarray(action), low, high)
@@ -99,10 +95,6 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
             raise ValueError(f"RescaleAction: expected min_action < max_action; got {self._space}.")
         affine(type(self), self._space, target)  # raises here, not in the first step
 
-    @property
-    def action_space(self) -> Box:
-        return self._space
-
     def action(self, action: Any) -> jax.Array:
         target = _action_box(type(self), self.env, "float", "integer")
         return affine(type(self), self._space, target)(action)
@@ -146,10 +138,6 @@ class FlattenAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
             raise type(error)(f"FlattenAction: {error}") from error
         is_float = kind(flat.dtype) == "float"
         self._space = flat if is_float else Box(flat.low, flat.high, flat.shape)
-
-    @property
-    def action_space(self) -> Box:
-        return self._space
 
     def action(self, action: Any) -> Any:
         return unflatten(self.env.action_space, action)
@@ -218,10 +206,6 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         fractions = (np.arange(max(self._bins)) + 0.5) / counts
         centres = low[:, None] * (1 - fractions) + high[:, None] * fractions
         self._centres = centres.astype(canonical(space.dtype))
-
-    @property
-    def action_space(self) -> Any:
-        return self._space
 
     def action(self, action: Any) -> jax.Array:
         action = jnp.asarray(action)

@@ -191,6 +191,9 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
     def active(self, state: StateT) -> dict[str, jax.Array]:
         return {}
 
+    def close(self) -> None:
+        """Leave the world open for the other agents."""
+
 
 def per_agent_envs(env: AnyEnv) -> Any:
     """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
@@ -246,6 +249,7 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     def close(self) -> None:
         for wrapper in self.wrappers.values():
             wrapper.close()
+        super().close()
 
     @property
     def observation_space(self) -> Any:
@@ -278,6 +282,13 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the observation and the observation space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    observation_space : Space, optional
+        The space of what `observation` returns. By default that of the environment.
     """
 
     each_agent = True
@@ -292,12 +303,17 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+    def __init__(
+        self,
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
+        observation_space: ObsSpaceT | None = None,
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.observation_space if observation_space is None else observation_space
 
     @property
-    @abstractmethod
-    def observation_space(self) -> ObsSpaceT: ...
+    def observation_space(self) -> ObsSpaceT:
+        return self._space
 
     @abstractmethod
     def observation(self, obs: Any) -> Any: ...
@@ -308,6 +324,13 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Base class of wrappers that change the action and the action space.
 
     In a multi-agent environment the wrapper is applied to each agent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    action_space : Space, optional
+        The space of the caller's actions. By default that of the environment.
     """
 
     each_agent = True
@@ -322,12 +345,15 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT], action_space: ActSpaceT | None = None
+    ) -> None:
         super().__init__(env)
+        self._space: Any = env.action_space if action_space is None else action_space
 
     @property
-    @abstractmethod
-    def action_space(self) -> ActSpaceT: ...
+    def action_space(self) -> ActSpaceT:
+        return self._space
 
     @abstractmethod
     def action(self, action: Any) -> Any: ...

@@ -100,10 +100,6 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         kept = self._kept(space, space)
         self._space = Dict(kept) if isinstance(space, Dict) else Tuple(kept)
 
-    @property
-    def observation_space(self) -> Any:
-        return self._space
-
     def observation(self, obs: Any) -> Any:
         space: Any = self.env.observation_space
         require_container(space.spaces, obs, "FilterObservation", "obs", RETURN_LIKE)

@@ -47,10 +47,6 @@ class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"FlattenObservation: {error}") from error
 
-    @property
-    def observation_space(self) -> Box:
-        return self._space
-
     def observation(self, obs: Any) -> jax.Array:
         return flatten(self.env.observation_space, obs)
 
@@ -92,10 +88,6 @@ class ReshapeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
                 f"{self.shape}."
             )
         self._space = reshaped(space, self.shape)
-
-    @property
-    def observation_space(self) -> Box:
-        return self._space
 
     def observation(self, obs: Any) -> jax.Array:
         return jnp.reshape(jnp.asarray(obs), self.shape)
@@ -152,10 +144,6 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
                 f"{dtype!r}: {error}"
             ) from error
 
-    @property
-    def observation_space(self) -> Any:
-        return self._space
-
     def observation(self, obs: Any) -> jax.Array:
         return jnp.asarray(obs).astype(canonical(self._space.dtype))
 
@@ -204,10 +192,6 @@ class RescaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         )
         self._space = target_box(type(self), names, source, min_obs, max_obs, advice)
         affine(type(self), source, self._space)  # raises here, not in the first step
-
-    @property
-    def observation_space(self) -> Box:
-        return self._space
 
     def observation(self, obs: Any) -> jax.Array:
         return affine(type(self), require_box(type(self), self.env), self._space)(obs)

@@ -46,14 +46,9 @@ class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, Conf
         func: Callable[[Any], Any],
         observation_space: ObsSpaceT | None = None,
     ) -> None:
-        super().__init__(env)
+        super().__init__(env, observation_space)
         self.func = func
-        self._space: Any = env.observation_space if observation_space is None else observation_space
         _require_map(type(self), env, func, env.observation_space, self._space)
-
-    @property
-    def observation_space(self) -> ObsSpaceT:
-        return self._space
 
     def observation(self, obs: Any) -> Any:
         return self.func(obs)
@@ -141,14 +136,9 @@ class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         func: Callable[[Any], Any],
         action_space: ActSpaceT | None = None,
     ) -> None:
-        super().__init__(env)
+        super().__init__(env, action_space)
         self.func = func
-        self._space: Any = env.action_space if action_space is None else action_space
         _require_map(type(self), env, func, self._space, env.action_space)
-
-    @property
-    def action_space(self) -> ActSpaceT:
-        return self._space
 
     def action(self, action: Any) -> Any:
         return self.func(action)

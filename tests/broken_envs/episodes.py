@@ -159,6 +159,26 @@ class LimitHasACounter(Drift):
         return obs, state.replace(done=done), reward, done, {**info, "truncated": done}
 
 
+class LimitIsOfTheDefault(LimitIsHardCoded):
+    """Its limit is that of its config, which is also the only one that it can have."""
+
+    def __init__(self, config: DriftConfig | None = None) -> None:
+        Drift.__init__(self, config or DriftConfig(max_steps=30))
+
+    def is_limit(self, step: Any) -> Any:
+        return step >= 30
+
+
+class LimitIsOfACounter(LimitIsOfTheDefault):
+    def next_extra(self, extra: Any) -> Any:
+        return extra + 1
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = Drift.step(self, state, action)
+        done = state.extra >= 30
+        return obs, state.replace(done=done), reward, done, {**info, "truncated": done}
+
+
 class _EndsEarly(Wrapper[Any, Any, Any, Any]):
     def step(self, state: Any, action: Any) -> Any:
         obs, state, reward, done, info = super().step(state, action)
@@ -179,6 +199,13 @@ BROKEN: dict[str, list[Any]] = {
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
     "limits_have_reasons": [LimitHasNoReason, LimitBeyondReachHasNoReason],
-    "limit_is_in_the_config": [LimitIsHardCoded, LimitIsOneStep, LimitIsOneEarly, LimitHasACounter],
+    "limit_is_in_the_config": [
+        LimitIsHardCoded,
+        LimitIsOneStep,
+        LimitIsOneEarly,
+        LimitHasACounter,
+        LimitIsOfTheDefault,
+        LimitIsOfACounter,
+    ],
     "statistics_see_each_end": [EndIsNotCounted],
 }

@@ -93,6 +93,21 @@ def test_an_override_is_checked() -> None:
     assert {finding.rule for finding in report.findings} == {"observe_agrees"}
 
 
+def test_a_begin_that_cannot_be_called_is_told_its_form() -> None:
+    class Named(Drift):
+        def begin(self, rng: jax.Array, **episode: jax.Array) -> DriftState:  # pyright: ignore
+            return DriftState(x=rng, **episode)
+
+    class Failing(Drift):
+        def begin(self, key: jax.Array, **episode: jax.Array) -> DriftState:
+            raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match=r"Named: expected `begin\(self, key, \*\*episode\)`; got"):
+        Named().reset(KEY)
+    with pytest.raises(TypeError, match="of its own"):
+        Failing().reset(KEY)
+
+
 def test_it_is_stepped_in_a_batch() -> None:
     env = VecEnv(Drift(EnvConfig(max_steps=4)), 3)
     _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 8)

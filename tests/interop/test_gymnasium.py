@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.envs.functional_jax_env import FunctionalJaxVectorEnv
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 from gymnasium.experimental.functional import FuncEnv
 from interop.by_hand import check_waivers, equal, follow, make
 
@@ -381,6 +382,17 @@ def test_what_cannot_be_wrapped(adapter: Any) -> None:
 
 
 @pytest.mark.usefixtures("standard_promotion")
+def test_an_object_that_a_vector_environment_has_is_refused(adapter: Any) -> None:
+    """Functions that `jit` compiled are of one state still, as those of `FunctionalJaxEnv`."""
+    given = CartPoleFunctional()
+    given.transform(jax.jit)
+    assert adapter.wrap(given).reset(jax.random.key(0))[0].shape == (4,)
+    FunctionalJaxVectorEnv(given := CartPoleFunctional(), num_envs=2)
+    for wrap in (adapter.wrap, envrax.wrap):
+        with pytest.raises(TypeError, match=r"`FunctionalJaxVectorEnv` does.* Give a new object"):
+            wrap(given)
+
+
 def test_a_reset_in_gymnasium_costs_the_other_slots_their_step() -> None:
     """To be dropped from the page once `FunctionalJaxVectorEnv` keeps their transitions."""
     theirs: Any = gymnasium.make_vec("phys2d/CartPole-v1", 4)

@@ -126,6 +126,32 @@ def test_both_reasons_at_once(adapter: Any) -> None:
         assert (bool(info["terminated"]), bool(info["truncated"])) == (True, True)
 
 
+def test_who_calls_it_has_said_the_order(adapter: Any) -> None:
+    """Observation and state are arrays of one shape: by its functions either may be either."""
+
+    class Flat(Walk):
+        observation_space = property()  # type: ignore[assignment]
+
+        def reset_env(self, key: Any, params: Any) -> Any:
+            return jnp.zeros(2), jnp.ones(2)
+
+        def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            state = state + 1
+            return -state, state, 1.0, state[0] > params.length, {}
+
+        def is_truncated(self, state: Any, params: Any) -> Any:
+            return state[1] >= 9
+
+    with pytest.raises(TypeError, match="two candidates for the state"):
+        envrax.wrap(Flat())
+    env = adapter.wrap(Flat())
+    obs, state = env.reset(jax.random.key(0))
+    for n in (2, 3, 4):
+        assert (np.asarray(obs) <= 0).all()
+        obs, state, _, done, _ = env.step(state, 0)
+        assert (np.asarray(state.inner) == n).all() and bool(done) == (n == 4)
+
+
 def test_without_default_params(adapter: Any) -> None:
     class Bare(Walk):
         default_params = property()  # type: ignore[assignment]

@@ -112,6 +112,22 @@ def test_who_crashed_in_jaxnav_does_not_act(adapter: Any) -> None:
     assert {agent: bool(x) for agent, x in active.items()} == {"agent_0": False, "agent_1": True}
 
 
+@pytest.mark.parametrize("type", ["continuous", "discrete"])
+def test_a_dead_unit_rests(adapter: Any, type: str) -> None:
+    """Others see what a unit did last, with `observation_type="conic"`. Ally 1 shot at enemy 1."""
+    world = make("jaxmarl/SMAX", options={"action_type": type})
+    _, state = jax.jit(world.reset)(jax.random.key(0))
+    inner = state.inner.state if hasattr(state.inner, "state") else state.inner
+    n_agents = inner.unit_alive.size
+    died = inner.replace(
+        unit_alive=inner.unit_alive.at[1].set(False),
+        prev_attack_actions=jnp.zeros(n_agents, jnp.int32).at[1].set(6),
+    )
+    action = world.action_space.sample(jax.random.key(1))
+    after = jax.jit(world.step)(state.replace(inner=died), action)[1].inner
+    assert after.prev_attack_actions[1] == 0
+
+
 def test_games_of_brax_reset_by_our_rule(adapter: Any) -> None:
     world = make("jaxmarl/walker2d_2x3", options={"episode_length": 7, "action_repeat": 2})
     assert world.config.max_steps == 4 and world.peer.auto_reset is False

@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """pgx by name: equal to pgx stepped by hand; the view of one player; refusals."""
 
+import importlib
 import sys
 from collections import Counter
 from typing import Any
@@ -281,6 +282,19 @@ def test_the_limit_of_go_is_an_end_of_the_game(adapter: Any) -> None:
         _, state, rewards, _, info = step(state, dict.fromkeys(world.agents, move))
     assert info["terminated"] and not info["truncated"]
     assert sorted(map(float, rewards.values())) == [-1.0, 1.0]
+
+
+def test_the_start_of_chess_is_a_position_too(adapter: Any) -> None:
+    """Knights out and back bring it back after 4 and 8 moves; pgx alone goes on after these."""
+    world = make("pgx/chess", options={"player": "all"})
+    planes = importlib.import_module("pgx._src.games.chess").TO_PLANE
+    out, back = 48 * 73 + planes[48, 42], 42 * 73 + planes[42, 48]  # g1f3 and f3g1, for each side
+    step = jax.jit(world.step)
+    _, state = jax.jit(world.reset)(jax.random.key(0))
+    for move in [out, out, back, back] * 2:
+        assert not state.done
+        _, state, *_, info = step(state, dict.fromkeys(world.agents, move))
+    assert info["terminated"] and not info["truncated"]
 
 
 def after_moves(state: Any, moves: int, **fields: int) -> Any:

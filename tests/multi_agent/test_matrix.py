@@ -314,9 +314,11 @@ def test_a_wrapper_of_ones_own_is_closed_and_told_apart_for_each_agent() -> None
     env: Any = Logs(Closes(), log=log)
     assert not env.traceable and repr(env).startswith("Logs(Closes(")
     env.close()
-    assert log == ["closed", "world"] * 2
+    assert log == ["closed", "closed", "world"]
     assert not hasattr(env, "scaled")
-    assert env.wrappers["alice"].scaled(1.0) == 4.0
+    assert env.wrappers["alice"].scaled(1.0) == 3.0
+    envrax.multi_agent.OneAgent(Closes(), "alice", None).close()
+    assert log[3:] == ["world"]
 
 
 @pytest.mark.parametrize("member", ["compile", "name", "config", "render", "active", "step"])

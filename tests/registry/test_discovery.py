@@ -427,7 +427,7 @@ def test_libraries_that_are_imported_in_two_threads_leave_the_streams(
 ) -> None:
     """The second began while `sys.stdout` was stderr, and put that back last."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("envrax.interop.peer.library.metadata.version", lambda package: "9.0")
+    monkeypatch.setattr("envrax.interop.peer.library.version_of", lambda package: "9.0")
     begun, go_on = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
     events = SimpleNamespace(begun=begun, go_on=go_on)
     monkeypatch.setitem(sys.modules, "events_of_this_test", events)
@@ -462,6 +462,19 @@ def test_a_part_of_a_library_that_lacks_a_package_says_what_to_install(
     said = str(found.value)
     assert "library_of_this_test 1 or newer" in said and "no_such_package_of_this_test" in said
     assert "Install it with `pip install" in said
+
+
+def test_a_fork_is_known_by_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an old gymnax that another package installs, or that lies on the path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fork_of_this_test.py").write_text("class Env:\n    def step(self): ...\n")
+    fork = require("fork_of_this_test", "1.0", has="Env.step")
+    assert require("fork_of_this_test", "1.0") is fork  # no package says its version
+    with pytest.raises(MissingPackageError, match=r"1.0 or newer; got a `fork.* without `Env.end`"):
+        require("fork_of_this_test", "1.0", has="Env.end")
+    # The version of a package says nothing about a module that another one brings.
+    monkeypatch.setattr("envrax.interop.peer.library.version_of", lambda package: "0.1")
+    assert require("fork_of_this_test", "1.0", has="Env.step") is fork
 
 
 def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -301,7 +302,7 @@ REFUSED: dict[Any, tuple[str, Any]] = {
         "no end of an episode",
         {"fields": {"terminated": "is_over", "truncated": "timed_out"}},
     ),
-    SecretlyBatched: ("no batch", {}),
+    SecretlyBatched: ("a batch of its own", {}),
     peers.BatchedLike: ("argument `num_envs` of `reset` has no known name", {}),
     SeesOneView: ("`observe\\(state\\)` takes no player", {}),
     peers.WrittenForOldGymnax: ("has no attribute 'tick'", {}),
@@ -836,3 +837,114 @@ def test_wrong_keywords() -> None:
     ):
         envrax.wrap(peers.JumanjiLike(), max_steps=8)
     assert envrax.wrap(peers.JumanjiLike(), max_steps=2).config.max_steps == 2
+
+
+# What careful users hand over.
+
+
+class FloatDone(peers.GymnaxLike):
+    """As code of Brax and of PyTorch has it."""
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, done, info = super().step_env(key, state, action, params)
+        return obs, state, reward, done.astype(jnp.float32), info
+
+
+class TakesAConfig(peers.GymnaxLike):
+    default_params = None  # type: ignore[assignment]
+    observation_space, action_space = peers.Spaces.observation_space, peers.Spaces.action_space
+
+    def reset_env(self, key: Any, config: Any) -> Any:
+        return super().reset_env(key, config)
+
+    def step_env(self, key: Any, state: Any, action: Any, config: Any) -> Any:
+        return super().step_env(key, state, action, config)
+
+
+class ShortNames(peers.GymnaxLike):
+    """Its bounds are read: an array without any would not be one of them."""
+
+    observation_space = action_space = None  # type: ignore[assignment]
+    obs_space, act_space = peers.Spaces.observation_space, peers.Spaces.action_space
+
+
+class OneClassOfSpaces(peers.GymnaxLike):
+    """A class for all kinds of spaces: what one has not is None."""
+
+    observation_space = peers.SimpleNamespace(  # type: ignore[assignment]
+        low=-20.0, high=20.0, shape=(1,), dtype=jnp.float32, n=None, nvec=None, spaces=None
+    )
+    action_space = peers.SimpleNamespace(  # type: ignore[assignment]
+        low=None, high=None, shape=None, dtype=None, n=2, nvec=None, spaces=None
+    )
+
+
+class BringsItsParams(peers.GymnaxLike):
+    """The defaults are those of its base class, which its functions cannot read."""
+
+    default_params = object()  # type: ignore[assignment]
+
+
+class AsksForDefaults(peers.GymnaxLike):
+    """As in vamos: `make` gives the parameters, and the defaults take arguments."""
+
+    def default_params(self, n_agents: int) -> Any:  # type: ignore[override]
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("peer", "params"),
+    [
+        (FloatDone, None),
+        (TakesAConfig, peers.Params()),
+        (ShortNames, None),
+        (OneClassOfSpaces, None),
+        (BringsItsParams, peers.Params()),
+        (AsksForDefaults, peers.Params()),
+    ],
+)
+def test_it_plays_as_the_same_object_in_the_usual_form(peer: Any, params: Any) -> None:
+    env, same = envrax.wrap(peer(), params), envrax.wrap(peers.GymnaxLike())
+    assert env.observation_space == same.observation_space
+    assert env.action_space == same.action_space and env.config.max_steps == peers.LIMIT
+    state, other = env.reset(jax.random.key(3))[1], same.reset(jax.random.key(3))[1]
+    for i in range(peers.LIMIT):
+        obs, state, *rest = env.step(state, i % 2)
+        expected, other, *others = same.step(other, i % 2)
+        jax.tree.map(np.testing.assert_array_equal, (obs, rest), (expected, others))
+        if state.done:
+            break
+
+
+class Discounts(FloatDone):
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, done, info = super().step_env(key, state, action, params)
+        return obs, state, reward, 1 - done, info
+
+
+class ManyKeys(peers.GymnaxLike):
+    def reset_env(self, key: Any, params: Any) -> Any:
+        return jax.vmap(super().reset_env, (0, None))(key, params)
+
+
+@pytest.mark.parametrize(
+    ("peer", "said"),
+    [
+        (Discounts, r"`done` is float32\[\] at its place .* not one bool"),
+        (ManyKeys, r"takes several keys. If the object is a batch .* `VecEnv`"),
+        (peers.BatchedLike, r"`num_envs` .* If the object is a batch .* `VecEnv`"),
+        (AsksForDefaults, r"take arguments, n_agents. `params` gives the parameters"),
+    ],
+)
+def test_what_is_missing_is_named(peer: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        envrax.wrap(peer())
+
+
+def test_an_older_release_is_read_by_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here nobody has gymnax, so that its adapter raises what it does beside an old one."""
+    monkeypatch.setattr(peers.GymnaxLike, "__module__", "gymnax.old")
+    with pytest.raises(envrax.MissingPackageError):
+        importlib.import_module("envrax.interop.gymnax")
+    env: Any = envrax.wrap(peers.GymnaxLike())
+    assert env.unwrapped.library == "wrap" and env.config.max_steps == peers.LIMIT

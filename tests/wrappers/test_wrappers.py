@@ -10,6 +10,7 @@ import pytest
 from fakes import PixelEnv, ScriptEnv, VectorConfig, VectorEnv, VectorState
 from helpers import assert_trees_equal
 
+import envrax
 from envrax import (
     ActionWrapper,
     Box,
@@ -157,6 +158,21 @@ def test_stateful_wrapper_without_a_state_class_is_refused() -> None:
 def test_hook_bases_want_their_hook(base: Any) -> None:
     with pytest.raises(TypeError, match="abstract"):
         type("Empty", (base,), {})(VectorEnv())
+
+
+def test_a_space_is_passed_to_the_base_or_is_that_of_the_environment() -> None:
+    class Halved(ObservationWrapper[Any, Any, Any, Any]):
+        def observation(self, obs: Any) -> Any:
+            return obs / 2
+
+    class Mirrored(ActionWrapper[Any, Any, Any, Any]):
+        def action(self, action: Any) -> Any:
+            return 2 - action
+
+    env, space = VectorEnv(), envrax.Discrete(3)
+    assert Halved(env).observation_space == env.observation_space
+    assert Mirrored(env).action_space == env.action_space
+    assert Halved(env, space).observation_space == space == Mirrored(env, space).action_space
 
 
 # What a stack passes on

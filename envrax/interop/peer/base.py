@@ -316,7 +316,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     @property
     def _params(self) -> Params:
-        return Params(self.changes)
+        return Params.of(self.changes)
 
     def _begin_with(self, params: Params, rng: jax.Array) -> PeerReset:
         with jax.numpy_dtype_promotion("standard"):

@@ -5,11 +5,11 @@ import sys
 import threading
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from importlib import metadata
+from functools import reduce
 from types import ModuleType
 from typing import Any, cast
 
-from envrax._checks.packages import how_to_install
+from envrax._checks.packages import NOT_INSTALLED, how_to_install, version_of
 from envrax.error import MissingPackageError
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.types import PeerConfig
@@ -20,7 +20,9 @@ from envrax.suite import EnvSuite
 _EPISODE_WRAPPERS = "AutoResetWrapper", "VmapWrapper"
 
 
-def require(module: str, least: str, *parts: str, package: str = "", extra: str = "") -> ModuleType:
+def require(
+    module: str, least: str, *parts: str, package: str = "", extra: str = "", has: str = ""
+) -> ModuleType:
     """
     Import a library.
 
@@ -36,6 +38,9 @@ def require(module: str, least: str, *parts: str, package: str = "", extra: str 
         The name of the package, where it is not `module`.
     extra : str, optional
         The extra of envrax that installs it, where its name is not `module`.
+    has : str, optional
+        A dotted name in the module that those versions have and older ones lack. It decides in
+        place of the version: forks and checkouts that are imported by this name have others.
 
     Raises
     ------
@@ -55,8 +60,12 @@ def require(module: str, least: str, *parts: str, package: str = "", extra: str 
             f"envrax.interop.{extra}: expected {package} {least} or newer; got an error: {error}. "
             f"{advice}"
         ) from error
-    version = metadata.version(package)
-    if _version_numbers(version) < _version_numbers(least):
+    version = version_of(package)
+    is_old = version != NOT_INSTALLED and _version_numbers(version) < _version_numbers(least)
+    if has:
+        is_old = reduce(lambda x, name: getattr(x, name, None), has.split("."), library) is None
+        version = f"a `{module}` without `{has}`, {library.__file__}"
+    if is_old:
         raise MissingPackageError(
             f"envrax.interop.{extra}: expected {package} {least} or newer; got {version}. {advice}"
         )

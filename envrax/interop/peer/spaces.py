@@ -71,6 +71,9 @@ def nested(make: Callable[[Any], Space], types: Any) -> Space:
     return make(types)
 
 
+_COUNTS = ("n", "nvec", "num_values", "num_categories")
+
+
 def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     """
     The space of envrax for one of gymnax, Stoa, JaxMARL and others with the same attributes.
@@ -89,35 +92,38 @@ def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> 
     TypeError
         If `exact` is set and a shape is not that of the space.
     """
-    children = getattr(space, "spaces", None) or getattr(space, "_specs", None) or space
+
+    def declared(name: str, default: Any = None) -> Any:
+        """A field; one class for all kinds has some that are None."""
+        return default if (value := getattr(space, name, None)) is None else value
+
+    children = declared("spaces") or declared("_specs") or space
     if isinstance(children, dict):
         items = cast(dict[str, Any], children).items()
         return Dict({k: from_library_space(x, types and types[k], exact=exact) for k, x in items})
     if isinstance(children, tuple | list):
         pairs = enumerate(cast(list[Any], children))
         return Tuple([from_library_space(x, types and types[i], exact=exact) for i, x in pairs])
-    bounds = np.asarray(getattr(space, "low", 0))  # of lynnx, which has no shape
-    declared = getattr(space, "shape", bounds.shape)
-    shape = tuple(map(int, np.ravel(declared)))  # of Hanabi in JaxMARL it is a number
+    counts = next((x for x in map(declared, _COUNTS) if x is not None), None)
+    bounds = np.asarray(declared("low", 0))  # of lynnx, which has no shape
+    shape = declared("shape", bounds.shape)
+    shape = tuple(map(int, np.ravel(shape)))  # of Hanabi in JaxMARL it is a number
     if types is None:
-        types = jax.ShapeDtypeStruct(
-            shape,
-            np.dtype(getattr(space, "dtype", np.int32 if hasattr(space, "n") else bounds.dtype)),
-        )
+        dtype = declared("dtype", bounds.dtype if counts is None else np.int32)
+        types = jax.ShapeDtypeStruct(shape, np.dtype(dtype))
     if exact and types.shape != shape:
         raise TypeError(f"observations of shape {types.shape}, and the space {space}")
-    for name in ("n", "nvec", "num_values", "num_categories"):
-        if hasattr(space, name):
-            if np.any(getattr(space, "start", 0)):
-                raise TypeError(f"actions that begin at {space.start}; an adapter adds it")
-            counts = np.asarray(getattr(space, name))
-            if counts.ndim == 0 and not types.shape:
-                return Discrete(int(counts), types.dtype)
-            return MultiDiscrete(np.broadcast_to(counts, types.shape).tolist(), types.dtype)
-    for low, high in (("low", "high"), ("minimum", "maximum")):
-        if hasattr(space, low):
-            return box(getattr(space, low), getattr(space, high), types)
-    return unbounded(types)
+    if counts is not None:
+        if np.any(declared("start", 0)):
+            raise TypeError(f"actions that begin at {space.start}; an adapter adds it")
+        counts = np.asarray(counts)
+        if counts.ndim == 0 and not types.shape:
+            return Discrete(int(counts), types.dtype)
+        return MultiDiscrete(np.broadcast_to(counts, types.shape).tolist(), types.dtype)
+    low, high = declared("low", declared("minimum")), declared("high", declared("maximum"))
+    if low is None and high is None:
+        return unbounded(types)
+    return box(-np.inf if low is None else low, np.inf if high is None else high, types)
 
 
 def bounds_of(space: Box) -> tuple[Any, Any]:

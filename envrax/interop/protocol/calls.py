@@ -13,11 +13,17 @@ ROLES = {
     "key": "key rng rng_key prng_key random_key prng rngs seed_key",
     "state": "state env_state timestep time_step game_state",
     "action": "action actions act",
-    "params": "params env_params",
+    "params": "params env_params config env_config",
     "next_state": "next_state new_state",
     "agent": "player player_id player_idx agent agent_id",
 }
 """What an argument means, and the names of parameters that mean it."""
+
+IS_BATCH = (
+    ". If the object is a batch of its own: pass the one environment in it, and make a batch with "
+    "`VecEnv`"
+)
+_BATCHES = ("keys", "num_envs", "n_envs", "batch_size")
 
 _MEANING = {name: role for role, names in ROLES.items() for name in names.split()}
 
@@ -126,7 +132,7 @@ def bind(env: Any, name: str, known: Collection[str]) -> Call:
         role = _MEANING.get(parameter.name.strip("_"), "")
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        if role in known:
+        if role in known and role not in (x for x, _ in arguments):
             by_keyword |= parameter.kind is parameter.KEYWORD_ONLY
             arguments.append((role, parameter.name if by_keyword else ""))
         elif parameter.default is not parameter.empty:
@@ -136,6 +142,6 @@ def bind(env: Any, name: str, known: Collection[str]) -> Call:
                 f"the argument `{parameter.name}` of `{name}` has "
                 + ("no value" if role else "no known name")
                 + f'. {name}="{name}(...)" with the arguments in order, of {", ".join(ROLES)}, '
-                "says what they mean"
+                f"says what they mean{IS_BATCH if parameter.name in _BATCHES else ''}"
             )
     return Call(name, tuple(arguments))

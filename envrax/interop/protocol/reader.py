@@ -26,7 +26,7 @@ FUNCTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """The keywords of `wrap` that decide a reading; None where the object decides."""
+    """What decides a reading, by the keywords of `wrap`; None where the object decides."""
 
     observation_space: Any = None
     action_space: Any = None
@@ -37,6 +37,7 @@ class Choices:
     done: str | None = None
     resets: bool | None = None
     legacy_keys: bool = False
+    in_order: bool = False  # obs, state, reward, ..., as in gymnax
 
 
 @dataclasses.dataclass
@@ -201,10 +202,22 @@ def name_of(env: Any) -> str:
 
 
 def default_params(env: Any, params: Any) -> Any:
-    """The parameters that an object has by default; else those that the user gave."""
-    declared = getattr(env, "default_params", None)
-    if declared is not None:
-        is_function = isinstance(declared, type) or not names_in(declared)
-        return declared() if callable(declared) and is_function else declared
-    function = getattr(env, "get_default_params", None)
-    return function() if callable(function) else params
+    """The parameters that an object has by default; else those that the user gave, whole."""
+    names = ("default_params", "get_default_params")
+    declared = next((x for name in names if (x := getattr(env, name, None)) is not None), None)
+    if declared is None or not (params is None or isinstance(params, dict)):
+        return params
+    is_function = isinstance(declared, type) or not names_in(declared)
+    if not (callable(declared) and is_function):
+        return declared
+    required = [x.name for x in inspect.signature(declared).parameters.values() if _is_required(x)]
+    if required and params is None:
+        raise Refusal(
+            f"its default parameters take arguments, {', '.join(required)}. `params` gives the "
+            "parameters"
+        )
+    return params if required else declared()
+
+
+def _is_required(x: inspect.Parameter) -> bool:
+    return x.default is x.empty and x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)

@@ -6,10 +6,12 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from envrax.interop.peer.common_types import cast_to, types_of
 from envrax.interop.protocol.adapter import adapter_of
-from envrax.interop.protocol.calls import Call, Written, bind, roles_of
+from envrax.interop.protocol.calls import IS_BATCH, Call, Written, bind, roles_of
 from envrax.interop.protocol.ends import find_ends
 from envrax.interop.protocol.reader import (
     FUNCTIONS,
@@ -87,7 +89,7 @@ def _read(reader: Reader) -> None:
     def begun(key: Any) -> Any:
         return r.reset(reader.env, reader.given(key=key))
 
-    at_reset = reader.trace(begun, reader.key)
+    at_reset = _of_one_key(reader, begun)
     r.at_reset = parts_of("reset", r.reset.name, at_reset, reset.results, reader.choices.fields)
     r.facts["reset"] = r.written(r.reset, r.at_reset)
     state = get(at_reset, r.at_reset["state"])
@@ -103,7 +105,7 @@ def _read(reader: Reader) -> None:
     )
     _find_functions_of_state(reader, state, action)
     r.facts["step"] = r.written(r.step, r.at_step)
-    _require_parts(reader, state, at_reset, at_step)
+    _require_parts(reader, state, at_reset, at_step, action)
 
     def again(*given: Any) -> Any:
         return begun(given[0]), stepped(*given), stepped(*given)
@@ -211,7 +213,22 @@ def _implemented(reader: Reader, call: Call, state: Any, action: Any) -> Any:
         raise
 
 
-def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any) -> None:
+def _of_one_key(reader: Reader, begun: Callable[..., Any]) -> Any:
+    """The types of the results of a reset, which takes one key."""
+    try:
+        return reader.trace(begun, reader.key)
+    except Refusal:
+        several = jax.ShapeDtypeStruct((2, *reader.key.shape), reader.key.dtype)
+        try:
+            reader.trace(begun, several)
+        except Refusal:
+            several = None
+        if several is None:
+            raise
+        raise Refusal(f"`{reader.r.reset}` takes several keys{IS_BATCH}") from None
+
+
+def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any, action: Any) -> None:
     """Refuse results that are not what their places say."""
     r = reader.r
     values = {role: get(at_step, path) for role, path in r.at_step.items()}
@@ -225,7 +242,7 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any) -> N
         obs = get(at_reset, r.at_reset["obs"])
         if not alike(obs, values["obs"]):
             raise Refusal(f"observations of {describe(obs)} and {describe(values['obs'])}")
-        is_written = reader.choices.reset and reader.choices.step
+        is_written = reader.choices.in_order or (reader.choices.reset and reader.choices.step)
         are_arrays = not names_in(obs) and not names_in(state) and _is_undeclared(reader, state)
         if (alike(obs, state) or are_arrays) and not is_written and r.at_step["state"]:
             raise Refusal(
@@ -250,12 +267,15 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any) -> N
         if role not in r.at_step:
             continue
         flag: Any = get(at_step, r.at_step[role])
-        is_field = isinstance(r.at_step[role][-1:][0], str) if r.at_step[role] else False
-        if not (is_flag(flag) or (is_field and is_number(flag))):
+        is_named = isinstance(r.at_step[role][-1:][0], str) if r.at_step[role] else False
+        is_named |= reader.choices.step is not None and "->" in reader.choices.step
+        is_read = is_named or (
+            role == "done" and is_number(flag) and _is_zero_or_one(reader, action)
+        )
+        if not (is_flag(flag) or (is_number(flag) and is_read)):
             raise Refusal(
                 f"`{role}` is {describe(flag)} at its place in `{r.step.name}`, which returns "
-                f"{describe(at_step)}: not one bool. {advice}; an environment is one, and no "
-                "batch"
+                f"{describe(at_step)}: not one bool. {advice}{IS_BATCH}"
             )
     if not {*ENDS[:4]} & {*values, *r.calls}:
         raise Refusal(
@@ -275,6 +295,26 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any) -> N
         raise Refusal(f"the reward is {describe(reward)}: not one number. {advice}")
     if "info" in values and not is_info(values["info"]):
         raise Refusal(f"the info is {describe(values['info'])}: no dict. {advice}")
+
+
+def _is_zero_or_one(reader: Reader, action: Any) -> bool:
+    """Whether the number in the place of `done` is 0 at first, as no discount is, then 0 or 1."""
+    r = reader.r
+    key = jax.random.PRNGKey(0) if reader.choices.legacy_keys else jax.random.key(0)
+    action = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), action)
+
+    def stepped(state: Any, key: Any) -> Any:
+        results = r.step(reader.env, reader.given(key=key, state=state, action=action))
+        after = get(results, r.at_step["state"])
+        return cast_to(types_of(state), after), get(results, r.at_step["done"])
+
+    def episode(keys: Any) -> Any:
+        begun = r.reset(reader.env, reader.given(key=keys[0]))
+        state = jax.tree.map(jnp.asarray, get(begun, r.at_reset["state"]))
+        return jax.lax.scan(stepped, state, keys)[1]
+
+    flags = np.asarray(jax.vmap(episode)(jax.random.split(key, (8, 16))))
+    return not flags[:, 0].any() and bool(np.isin(flags, (0, 1)).all())
 
 
 def _is_undeclared(reader: Reader, state: Any) -> bool:

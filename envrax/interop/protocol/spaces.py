@@ -82,7 +82,8 @@ def find_mask(reader: Reader) -> None:
 def _space(reader: Reader, kind: str, types: Any) -> Space | None:
     """A space that the user gave, or that the object declares."""
     given = getattr(reader.choices, f"{kind}_space")
-    names = (f"{kind}_space", f"{kind}_spec")
+    short = {"observation": "obs", "action": "act"}[kind]
+    names = (f"{kind}_space", f"{kind}_spec", f"{short}_space", f"{short}_spec")
     name = next((x for x in names if getattr(reader.env, x, None) is not None), None)
     try:
         with computed_at_once():

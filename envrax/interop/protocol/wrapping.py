@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from envrax.env import AnyEnv, JaxEnv
+from envrax.error import MissingPackageError
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer.library import refuse_episode_wrappers
 from envrax.interop.peer.types import NO_LIMIT, PeerConfig
@@ -86,7 +87,10 @@ def wrap(
             "of envrax. Use it as it is."
         )
     if not options and (library := library_of(env)):
-        module = importlib.import_module(f"envrax.interop.{library}")
+        try:
+            module = importlib.import_module(f"envrax.interop.{library}")
+        except MissingPackageError:  # an older release, or a fork by its name
+            return wrap_by_protocol(env, params, max_steps=max_steps)
         return module.wrap(env, params, max_steps=max_steps)
     return wrap_by_protocol(env, params, max_steps=max_steps, **options)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
+from envrax.env import with_config
 from envrax.episodic_env import EpisodicEnv
 from envrax.testing.probe import REASONS, Probe, Transition
 from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
@@ -139,20 +140,19 @@ def limits_have_reasons(probe: Probe) -> Faults:
 
 def _ends_only_at(probe: Probe, limit: int) -> bool:
     """Whether a step from the first state ends the episode at the limit, and not a step sooner."""
-    if not probe.compiles:
-        return False
+    return probe.compiles and not _ends_at(probe, limit - 1) and _ends_at(probe, limit)
+
+
+def _ends_at(probe: Probe, step: int) -> bool:
+    """Whether a step from the first state that is counted as this one ends the episode."""
     first = probe.at_reset[1]
-    action = probe.action(0, first)
-    ends = [
-        bool(probe.step(first.replace(step=jnp.int32(step)), action)[1].done)
-        for step in (limit - 2, limit - 1)
-    ]
-    return ends == [False, True]
+    before = first.replace(step=jnp.int32(step - 1))
+    return bool(probe.step(before, probe.action(0, first))[1].done)
 
 
 def limit_is_in_the_config(probe: Probe) -> Faults:
-    """The number of steps truncates no episode before `config.max_steps`. Not checked with \
-wrappers, which may have a limit of their own."""
+    """The number of steps truncates no episode before `config.max_steps`, and another \
+`max_steps` moves the limit. Not checked with wrappers, which may have a limit of their own."""
     limit = probe.env.config.max_steps
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
@@ -167,6 +167,26 @@ wrappers, which may have a limit of their own."""
         )
         expected = f"no time limit before `config.max_steps`, {limit}"
         yield Fault(".step", expected, f"one at step {found}", fix)
+    elif limit > 1 and (limit in seen or _ends_only_at(probe, limit)):
+        yield from _stays_with_another_config(probe, limit)
+
+
+def _stays_with_another_config(probe: Probe, limit: int) -> Faults:
+    """A limit that stays where it is in an environment built with another `max_steps`."""
+    try:
+        env = with_config(probe.env, max_steps=(shorter := limit - 1))
+    except (TypeError, ValueError):  # it has no other config, or takes no other limit
+        return
+    other = Probe(env, probe.num_steps, probe.seed, gradients=False)
+    other.compiles = True
+    if _ends_at(other, shorter):
+        return
+    # The limit may have a counter of its own, which only play moves.
+    ends = [int(t.state.step) for t in other.numpy_transitions if t.state.done]
+    if _ends_at(probe, limit) or not ends or max(ends) > shorter:
+        fix = "Read the limit from `self.config.max_steps`: another config may hold another one."
+        expected = f"a time limit at step {shorter} with `max_steps={shorter}`"
+        yield Fault(".step", expected, f"one at step {limit}", fix)
 
 
 def _is_limit(t: Transition) -> bool:
