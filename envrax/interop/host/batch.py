@@ -13,7 +13,7 @@ import numpy as np
 from envrax._checks.counts import slot_index
 from envrax._checks.marks import hands_on
 from envrax._checks.masks import require_mask
-from envrax._jax.keys import require_key
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced
 from envrax.batched_env import BatchedEnv, StepOptions, goes_straight
@@ -170,6 +170,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         """Whether the simulators draw their slots."""
         return self.simulator.can_render
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         who = self._method("reset")
         require_key(rng, who, "Pass one key; the batch makes the seeds of it.")

@@ -65,7 +65,7 @@ class EnvPoolSimulator(VectorSimulator):
         return obs
 
     def step(self, actions: Any, last: bool) -> Any:
-        actions = map_types(lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
         obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
         self._require_order(infos, self._all)
         info = {name: infos[name] for name in self.info_types}

@@ -118,7 +118,7 @@ class GymnasiumSimulator(VectorSimulator):
         return obs
 
     def step(self, actions: Any, last: bool) -> Any:
-        actions = map_types(lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
         obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
         ended = None
         last_obs = self._kept(obs)

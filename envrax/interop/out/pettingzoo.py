@@ -121,10 +121,11 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     """
     A world of several agents as a `pettingzoo.ParallelEnv`.
 
-    An agent leaves `agents` in the step in which its episode ends, or that of the world. Actions of
-    agents that are not active are ignored, and those of agents that have left may be anything, such
-    as None. `reset(seed=s)` works as for `to_gymnasium`; its
-    `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC environment of it.
+    An agent leaves `agents` in the step in which its episode ends, or that of the world: PettingZoo
+    has no place for rewards that it gets later. Actions of agents that are not active are ignored,
+    and those of agents that have left may be anything, such as None. `reset(seed=s)` works as for
+    `to_gymnasium`; its `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC
+    environment of it.
 
     Parameters
     ----------
