@@ -14,7 +14,7 @@ from envrax._checks.masks import require_mask
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
-from envrax._jax.keys import require_key
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
@@ -145,6 +145,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return None
 
     @hands_on
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
         Begin an episode in every slot.

@@ -31,6 +31,12 @@ class FieldError(TypeError):
 class Replaceable:
     """The base of states and configs: tells type checkers what `@chex.dataclass` does."""
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+            require_decorated(cls.__name__, cls)  # else chex knows no such fields
+            return super().__new__(cls)
+
     if TYPE_CHECKING:
 
         def replace(self, **changes: Any) -> Self:
@@ -133,7 +139,7 @@ def _read_only(x: Any) -> Any:
 
 def require_decorated(who: str, cls: type | None) -> None:
     """Raise a TypeError for a state or config class without its decorator: it has no fields."""
-    if cls and inspect.get_annotations(cls) and "__dataclass_fields__" not in vars(cls):
+    if cls and "__dataclass_fields__" not in vars(cls) and inspect.get_annotations(cls):
         raise TypeError(
             f"{who}: expected {cls.__name__} to be a `@chex.dataclass`; got a class without it. "
             "Write `@chex.dataclass` above it."

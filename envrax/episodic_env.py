@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.callables import require_parameters
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 
@@ -67,13 +68,16 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         return {}
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        who = type(self).__name__
+        require_key(rng, f"{who}.reset", "Pass one key; `VecEnv` splits it.")
         rng, key = jax.random.split(rng)
         episode: Any = {"rng": rng, "step": jnp.int32(0), "done": jnp.bool_(False)}
         try:
             state: Any = self.begin(key, **episode)
         except TypeError:
-            form = f"{type(self).__name__}: expected `begin(self, key, **episode)`"
+            form = f"{who}: expected `begin(self, key, **episode)`"
             require_parameters(form, self.begin, key, **episode)
             raise
         self._require("begin", "the state alone", isinstance(state, EnvState), state)

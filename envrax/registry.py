@@ -17,7 +17,6 @@ import numpy as np
 from envrax import libraries
 from envrax._checks.names import available, close_matches, did_you_mean, search
 from envrax._checks.packages import how_to_install, import_whole
-from envrax.config import require_decorated
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
@@ -289,7 +288,6 @@ def _check(spec: EnvSpec) -> None:
         )
     if not isinstance(config, EnvConfig):
         raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")
-    require_decorated("register", type(config))
 
 
 def import_suite(prefix: str) -> None:

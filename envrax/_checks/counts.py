@@ -10,9 +10,9 @@ import numpy as np
 NO_LIMIT = 2**31 - 1  # a limit of steps that means none: the most that an int32 can count
 
 
-def require_count(expected: str, value: Any, least: int = 1) -> int:
+def require_count(expected: str, value: Any, least: int = 1, most: float = np.inf) -> int:
     """
-    `value` as an int; an error if it is below `least`.
+    `value` as an int; an error if it is below `least` or above `most`.
 
     Parameters
     ----------
@@ -20,15 +20,15 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
         How the error message begins: "VecEnv: expected num_envs".
     value : Any
         The argument.
-    least : int, default 1
-        The smallest legal value.
+    least, most : int
+        The smallest and the largest legal value.
 
     Raises
     ------
     TypeError
         If `value` is not an integer, or is a bool.
     ValueError
-        If `value` is below `least`.
+        If `value` is below `least` or above `most`.
     """
     try:
         # Arrays have an `__index__` too, which raises for several elements.
@@ -39,6 +39,8 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
         raise TypeError(f"{expected} to be an int; got {value!r}.")
     if number < least:
         raise ValueError(f"{expected} to be at least {least}; got {value}.")
+    if number > most:
+        raise ValueError(f"{expected} to be at most {most}; got {value}.")
     return number
 
 

@@ -14,7 +14,7 @@ from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
-from envrax._jax.keys import require_key, split_key, to_threefry
+from envrax._jax.keys import refuses_seed, require_key, split_key, to_threefry
 from envrax.spaces import Space
 from envrax.spaces.conform import conform_each, conformed_types
 
@@ -57,6 +57,7 @@ class Fleet(Members):
     def _step_program(self) -> Compiled:
         return Compiled(self._fused.step, donate=(0,), jit=bool(self._compilations))
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
         Begin an episode in every member.

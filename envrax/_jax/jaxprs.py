@@ -1,9 +1,10 @@
 """Reading jaxprs: the one file that knows JAX's primitives."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
-from jax.extend.core import JaxprEqn
+from jax.extend.core import JaxprEqn, Literal
 from jax.extend.core.primitives import (
     cond_p,
     custom_jvp_call_p,
@@ -107,6 +108,36 @@ def called_program(eqn: JaxprEqn) -> Any:
     if eqn.primitive in WITH_DERIVATIVE_RULES:
         return eqn.params["call_jaxpr"]
     return None
+
+
+def interpret(
+    program: Any,
+    inputs: Sequence[Any],
+    results: Callable[[JaxprEqn, list[Any]], Iterable[Any]],
+    literal: Callable[[Any], Any] = attrgetter("val"),
+    consts: Sequence[Any] | None = None,
+) -> list[Any]:
+    """
+    The outputs of a jaxpr on values of any kind, of which `results` makes those of an equation.
+
+    `literal` gives the value of a literal; `consts` are by default the constants themselves.
+    """
+    jaxpr = getattr(program, "jaxpr", program)
+    values = [*(getattr(program, "consts", ()) if consts is None else consts), *inputs]
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
+
+    def value(x: Any) -> Any:
+        return literal(x) if isinstance(x, Literal) else known[x]
+
+    for eqn in jaxpr.eqns:
+        known.update(zip(eqn.outvars, results(eqn, [*map(value, eqn.invars)]), strict=True))
+    return [*map(value, jaxpr.outvars)]
+
+
+def bind(eqn: JaxprEqn, values: Iterable[Any], **params: Any) -> list[Any]:
+    """The results of an equation on values of JAX, with some parameters changed."""
+    computed = cast(Any, eqn.primitive.bind(*values, **{**eqn.params, **params}))
+    return [*computed] if eqn.primitive.multiple_results else [computed]
 
 
 def origin(program: Any, var: Any) -> Any:

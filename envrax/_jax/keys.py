@@ -1,7 +1,7 @@
 """PRNG keys of both kinds: typed (`jax.random.key`) and legacy (`jax.random.PRNGKey`)."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any, TypeVar, cast
 
 import jax
@@ -9,8 +9,25 @@ import jax.numpy as jnp
 import numpy as np
 
 T = TypeVar("T")
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 _CONFIG: Any = jax.config  # its options are not declared
+
+
+def refuses_seed(reset: MethodT) -> MethodT:
+    """A method `reset(rng)` that tells who passes `seed=0`, as to Gymnasium, how to write it."""
+
+    @wraps(reset)
+    def checked(self: Any, *rng: Any, **keywords: Any) -> Any:
+        if "seed" in keywords:
+            seed = keywords["seed"]
+            raise TypeError(
+                f"{type(self).__name__}.reset: expected a PRNG key; got seed={seed!r}. Write "
+                f"`reset(jax.random.key({seed or 0}))`."
+            )
+        return reset(self, *rng, **keywords)
+
+    return cast(Any, checked)
 
 
 def require_key(rng: Any, who: str, hint: str) -> None:

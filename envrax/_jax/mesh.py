@@ -180,6 +180,9 @@ def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedShar
     """
     Wrap `function` in `jax.shard_map`: each device calls it with its part of the arrays.
 
+    Arrays of size 0 have no parts: they are made on either side, not mapped. Not every release of
+    JAX runs a program that maps them.
+
     Parameters
     ----------
     function : callable
@@ -187,13 +190,41 @@ def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedShar
     given, out : jax.sharding.NamedSharding
         The sharding of all arguments, and of the results.
     """
-    # `check_vma` would refuse loops in environments that were not written for a mesh.
-    specs: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)
-    mapped: Any = jax.shard_map(function, mesh=given.mesh, **specs)
-    if AxisType.Explicit not in given.mesh.axis_types:
-        return mapped
+    is_explicit = AxisType.Explicit in given.mesh.axis_types
+    n_parts = out.mesh.size // out.shard_shape((out.mesh.size,))[0]
 
-    return cast(Any, lambda *args: mapped(*reshard(args, given)))
+    def on_all(*args: Any) -> R:
+        leaves, of_args = cast(Any, jax.tree.flatten(args))
+        returned: list[Any] = []  # on one device: the leaves and their structure
+
+        def on_one(*mapped: jax.Array) -> list[jax.Array]:
+            rest = iter(mapped)
+            own = [
+                jnp.zeros(given.shard_shape(x.shape), x.dtype) if _is_empty(x) else next(rest)
+                for x in leaves
+            ]
+            returned[:] = jax.tree.flatten(function(*of_args.unflatten(own)))
+            return [x for x in returned[0] if not _is_empty(x)]
+
+        mapped: Any = [x for x in leaves if not _is_empty(x)]
+        # `check_vma` would refuse loops in environments that were not written for a mesh.
+        how: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)
+        over_devices: Any = jax.shard_map(on_one, mesh=given.mesh, **how)
+        rest = iter(over_devices(*(reshard(mapped, given) if is_explicit else mapped)))
+
+        def of_all(x: Any) -> Any:
+            if not _is_empty(x):
+                return next(rest)
+            empty = jnp.zeros((x.shape[0] * n_parts, *x.shape[1:]), x.dtype)
+            return reshard(empty, out) if is_explicit else empty
+
+        return returned[1].unflatten(map(of_all, returned[0]))
+
+    return on_all
+
+
+def _is_empty(x: Any) -> bool:
+    return not x.size and not is_key(x)
 
 
 def on_every_device(tree: Any) -> Any:

@@ -11,6 +11,7 @@ from envrax._jax.returned import returned_arrays, with_info_entry
 from envrax._jax.types import leaf_types, same_types
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
+from envrax.spaces.base import RETURN_LIKE
 from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
 
@@ -25,10 +26,11 @@ def checked_reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
 
 
 def _require_obs(who: str, space: Space, obs: Any) -> None:
-    hint = "Return what `observation_space.sample(rng)` looks like, or change the space."
-    known = conform(space, obs, who, "obs", hint)
+    known = conform(space, obs, who, "obs", RETURN_LIKE)
     if len(jax.tree.leaves(obs)) != len(jax.tree.leaves(known)):  # lists of numbers
-        raise TypeError(f"{who}: expected obs of {space}; got {jax.tree.structure(obs)}. {hint}")
+        raise TypeError(
+            f"{who}: expected obs of {space}; got {jax.tree.structure(obs)}. {RETURN_LIKE}"
+        )
 
 
 def checked_step(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:

@@ -18,8 +18,9 @@ __all__ = ["from_space", "to_space"]
 
 def to_space(space: Space) -> gym_spaces.Space[Any]:
     """
-    The space of Gymnasium with the same elements, as NumPy arrays of the same dtypes.
+    The space of Gymnasium with the same elements, as NumPy arrays.
 
+    A `Discrete` and a `MultiDiscrete` are int64, as Gymnasium's are by default; other dtypes stay.
     Gymnasium has a `MultiBinary` of int8 only. One of another dtype becomes a `Box`.
 
     Parameters
@@ -39,9 +40,9 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
         )
     match space:
         case Discrete():
-            return gym_spaces.Discrete(space.n, dtype=space.dtype.type)
+            return gym_spaces.Discrete(space.n)
         case MultiDiscrete():
-            return gym_spaces.MultiDiscrete(np.array(space.nvec), dtype=space.dtype.type)
+            return gym_spaces.MultiDiscrete(np.array(space.nvec))
         case MultiBinary() if space.dtype == np.int8:
             return gym_spaces.MultiBinary(space.n if type(space.n) is int else list(space.shape))
         case MultiBinary():

@@ -106,12 +106,12 @@ class PlainPolicy:
         return [origin(program, x) for x in program.outvars] != [*program.invars]
 
 
-@jax.tree_util.register_pytree_node_class
+@partial(jax.tree_util.register_dataclass, data_fields=["jitted"], meta_fields=[])
+@dataclass
 class JittedPolicy:
     """A policy that the user compiled with `jax.jit`: traced once for its types, as JAX does."""
 
-    def __init__(self, jitted: Jitted) -> None:
-        self.jitted = jitted
+    jitted: Jitted
 
     @property
     def arrays(self) -> list[Any]:
@@ -123,13 +123,6 @@ class JittedPolicy:
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
         return PlainPolicy(self.jitted.bound)(*given)
-
-    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        return (self.jitted,), None
-
-    @classmethod
-    def tree_unflatten(cls, _: None, children: Any) -> "JittedPolicy":
-        return cls(*children)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["extra_names"])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from envrax._checks.counts import require_count
+from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
 from envrax._jax.copies import copy_numpy
@@ -235,7 +235,7 @@ def rollout(
         If `start` is not a Rollout, the policy does not return such a triple, changes itself or the
         types of `policy_state`, or a batch has no `final_obs`.
     ValueError
-        If `n_steps` is below 1.
+        If `n_steps` is below 1, or above 2**31 - 1.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def rollout(
     >>> steps.reward.shape, int(steps.done.sum())
     ((100, 3), 60)
     """
-    n_steps = require_count("rollout: expected n_steps", n_steps)
+    n_steps = require_count("rollout: expected n_steps", n_steps, most=NO_LIMIT)
     if not isinstance(cast(Any, start), Rollout):
         raise TypeError(
             f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "

@@ -201,6 +201,32 @@ def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(x, Mapping)
 
 
+RETURN_LIKE = "Return what `observation_space.sample(rng)` looks like, or change the space."
+
+
+def require_container(like: Any, x: Any, who: str, name: str, hint: str) -> None:
+    """Raise a ValueError unless `x` is a dict with the keys of `like`, or as long a tuple."""
+    if is_mapping(like):
+        fits = is_mapping(x) and x.keys() == like.keys()
+        wanted = f"a dict with keys {sorted(like)}"
+    else:
+        fits = is_list(x) and len(x) == len(like)
+        wanted = f"a tuple of length {len(like)}"
+    if not fits:
+        both = is_mapping(like) and is_mapping(x)
+        got = f"keys {sorted(map(str, x))}" if both else describe(x)
+        raise ValueError(f"{who}: expected {name} to be {wanted}; got {got}. {hint}")
+
+
+def describe(x: Any) -> str:
+    """What `x` is, for a message."""
+    if is_array(x):
+        return f"{x.shape} {x.dtype}"
+    if is_list(x):
+        return f"a {type(x).__name__} of length {len(x)}"
+    return f"{type(x).__name__} {x!r}" if isinstance(x, bool | int | float) else type(x).__name__
+
+
 def has_kind(dtype: Any, x: Any) -> bool:
     """Whether the leaf `x` has the kind of `dtype`; a Python int may stand for a float."""
     python_scalar = not is_array(x)

@@ -6,7 +6,14 @@ from typing import Any, Self, cast
 
 import jax
 
-from envrax.spaces.base import FrozenSpace, Space, is_list, is_mapping
+from envrax.spaces.base import (
+    RETURN_LIKE,
+    FrozenSpace,
+    Space,
+    is_list,
+    is_mapping,
+    require_container,
+)
 
 
 class CompositeSpace(FrozenSpace):
@@ -191,6 +198,10 @@ def map_leaves(function: Callable[..., Any], space: Space, *values: Any) -> Any:
 
     `values` are nested in the same way; None may stand for any part.
     """
+    if isinstance(space, Dict | Tuple):
+        for x in values:
+            if x is not None:
+                require_container(space.spaces, x, type(space).__name__, "an element", RETURN_LIKE)
     if isinstance(space, Dict):
         rows = {k: (child, *(x and x[k] for x in values)) for k, child in space.items()}
         return {k: map_leaves(function, *row) for k, row in rows.items()}

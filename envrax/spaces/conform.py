@@ -10,6 +10,7 @@ from envrax._jax.copies import copy_numpy
 from envrax.spaces.base import (
     Space,
     canonical,
+    describe,
     has_kind,
     is_array,
     is_list,
@@ -17,6 +18,7 @@ from envrax.spaces.base import (
     kind,
     limits,
     list_leaves,
+    require_container,
 )
 
 _HINT = "Pass actions built like action_space.sample(rng)."
@@ -96,16 +98,11 @@ def fits(like: Any, x: Any) -> bool:
 
 def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str, hint: str) -> Any:
     if is_mapping(dtype):
-        if not is_mapping(x) or x.keys() != dtype.keys():
-            got = f"keys {sorted(map(str, x))}" if is_mapping(x) else _describe(x)
-            wanted = f"a dict with keys {sorted(dtype)}"
-            raise ValueError(f"{who}: expected {path} to be {wanted}; got {got}. {hint}")
+        require_container(dtype, x, who, path, hint)
         paths = {k: f"{path}[{k!r}]" for k in sorted(dtype)}
         return {k: _conform(shape[k], dtype[k], x[k], who, at, hint) for k, at in paths.items()}
     if is_list(dtype):
-        if not is_list(x) or len(x) != len(dtype):
-            wanted = f"a tuple of length {len(dtype)}"
-            raise ValueError(f"{who}: expected {path} to be {wanted}; got {_describe(x)}. {hint}")
+        require_container(dtype, x, who, path, hint)
         parts = zip(shape, dtype, x, strict=True)
         return tuple(_conform(*part, who, f"{path}[{i}]", hint) for i, part in enumerate(parts))
     return _conform_leaf(tuple(shape), canonical(dtype), x, who, path, hint)
@@ -171,16 +168,8 @@ def _check(
     has_shape = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
     if has_shape and has_kind(dtype, x):
         return
-    wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
+    wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {describe(x)}."
     if not has_shape:
         raise ValueError(f"{wrong} {hint}")
     cast = f"Cast it, as in `x.astype('{dtype}')`."
     raise TypeError(f"{wrong} {cast if numeric else hint}")
-
-
-def _describe(x: Any) -> str:
-    if is_array(x):
-        return f"{x.shape} {x.dtype}"
-    if is_list(x):
-        return f"a {type(x).__name__} of length {len(x)}"
-    return f"{type(x).__name__} {x!r}" if isinstance(x, bool | int | float) else type(x).__name__

@@ -218,5 +218,6 @@ def _flat_box(space: Space) -> Box:
     if isinstance(space, Discrete | MultiDiscrete):
         return Box(0, 1, (_choices(space)[0].size,), space.dtype)
     if isinstance(space, ArraySpace):
-        return Box(0, 1, (space.size,), space.dtype)
+        low, high = (x.item() if x.size == 1 else x for x in space.limits())
+        return reshaped(Box(low, high, space.shape, space.dtype), (space.size,))
     raise TypeError(f"expected only spaces of envrax; got {space}.")

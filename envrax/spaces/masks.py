@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.spaces.base import Space, is_mapping, kind
+from envrax.spaces.base import Space, describe, is_mapping, kind
 from envrax.spaces.composite import map_leaves
 
 
@@ -71,12 +71,17 @@ def require_mask(space: Space, mask: Any) -> jax.Array:
     shape = mask_shape(space)
     if shape is None:
         raise TypeError(f"{who}: expected no mask, since {space} has no masks; got one. Pass None.")
-    given = None if is_mapping(mask) else jnp.asarray(mask)
+    expected = f"{who}: expected a mask of shape {shape}, bool; got"
+    try:
+        given = None if is_mapping(mask) else jnp.asarray(mask)
+    except (TypeError, ValueError) as error:  # rows of different lengths, as Gymnasium's
+        advice = "Pad shorter rows with False, and stack them."
+        raise ValueError(f"{expected} {describe(mask)}. {advice}") from error
     if given is None or (given.shape, given.dtype) != (shape, jnp.bool_):
-        got = "a dict" if given is None else f"{given.shape} {given.dtype}"
+        got = "a dict" if given is None else describe(given)
         raise ValueError(
-            f"{who}: expected a mask of shape {shape}, bool; got {got}. Compare, as in `mask > 0`; "
-            "map over a batch: `jax.vmap(space.sample)(rngs, masks)`."
+            f"{expected} {got}. Compare, as in `mask > 0`; map over a batch: "
+            "`jax.vmap(space.sample)(rngs, masks)`."
         )
     return given
 

@@ -8,7 +8,15 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from envrax._jax.jaxprs import branches, called_program, draws_random_bits, equations, selects
+from envrax._jax.jaxprs import (
+    bind,
+    branches,
+    called_program,
+    draws_random_bits,
+    equations,
+    interpret,
+    selects,
+)
 from envrax._jax.keys import is_key
 
 _BATCH_SIZE = 8191  # no array of keys in an environment has this size
@@ -94,28 +102,18 @@ def _new_if_selected(eqn: Any, inputs: list[Any]) -> list[Any] | None:
 
 def _run(program: Any, special: Callable[[Any, list[Any]], Any], *args: Any) -> list[Any]:
     """Run a jaxpr; where `special(equation, inputs)` is not None, it is the equation's result."""
-    jaxpr = getattr(program, "jaxpr", program)
-    consts = getattr(program, "consts", ())
-    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
-    def read(x: Any) -> Any:
-        return x.val if isinstance(x, core.Literal) else values[x]
-
-    for eqn in jaxpr.eqns:
-        inputs = list(map(read, eqn.invars))
+    def results(eqn: Any, inputs: list[Any]) -> list[Any]:
         called = called_program(eqn)
         if called is not None:  # inlined, so that the same key stays the same object
-            out: Any = _run(called, special, *inputs)
-        else:
-            out = special(eqn, inputs)
-        if out is None:
-            params = eqn.params
-            if branches(eqn):
-                params = {name: _rewritten(value, special) for name, value in params.items()}
-            out = eqn.primitive.bind(*inputs, **params)
-            out = out if eqn.primitive.multiple_results else [out]
-        values.update(zip(eqn.outvars, out, strict=True))
-    return list(map(read, jaxpr.outvars))
+            return _run(called, special, *inputs)
+        out = special(eqn, inputs)
+        if out is not None:
+            return out
+        own = {name: _rewritten(x, special) for name, x in eqn.params.items()}
+        return bind(eqn, inputs, **(own if branches(eqn) else {}))
+
+    return interpret(program, args, results)
 
 
 def _rewritten(param: Any, special: Any) -> Any:

@@ -7,11 +7,17 @@ from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.spaces.base import RETURN_LIKE, describe, is_mapping, require_container
 from envrax.wrappers.base import ObservationWrapper, require_that
 
 
 def get_entry(x: Any, key: str | None) -> Any:
     """The entry `key` of an observation or of its space; all of it if `key` is None."""
+    if key is not None and not isinstance(x, Dict) and not (is_mapping(x) and key in x):
+        got = f"keys {sorted(x)}" if is_mapping(x) else describe(x)
+        raise ValueError(
+            f"expected obs to be a dict with the key {key!r}; got {got}. {RETURN_LIKE}"
+        )
     return x if key is None else x[key]
 
 
@@ -91,11 +97,18 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         require_known(message, filter_keys, keys, error=ValueError)
         require_count("FilterObservation: expected the number of filter_keys", len(filter_keys))
         self.filter_keys = filter_keys
-        self._space = self.observation(space)
+        kept = self._kept(space, space)
+        self._space = Dict(kept) if isinstance(space, Dict) else Tuple(kept)
 
     def observation(self, obs: Any) -> Any:
-        kept = [obs[key] for key in cast(Any, self.filter_keys)]
-        if isinstance(self.env.observation_space, Tuple):
-            return Tuple(kept) if isinstance(obs, Tuple) else tuple(kept)
-        kept = dict(zip(cast(Any, self.filter_keys), kept, strict=True))
-        return Dict(kept) if isinstance(obs, Dict) else kept
+        space: Any = self.env.observation_space
+        require_container(space.spaces, obs, "FilterObservation", "obs", RETURN_LIKE)
+        return self._kept(space, obs)
+
+    def _kept(self, space: Any, x: Any) -> Any:
+        kept = [x[key] for key in self.filter_keys]
+        return (
+            dict(zip(self.filter_keys, kept, strict=True))
+            if isinstance(space, Dict)
+            else tuple(kept)
+        )

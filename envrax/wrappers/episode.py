@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.agent_values import add_rewards, by_agent
+from envrax.autoreset.slot import require_rewards
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -127,6 +128,7 @@ class RecordEpisodeStatistics(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
+        require_rewards(self.env, reward)
         episode_return = add_rewards(state.episode_return, reward)
         episode_length = state.episode_length + 1
         episode = {

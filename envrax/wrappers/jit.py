@@ -9,7 +9,7 @@ from jax.core import Tracer
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.copies import StateCopies, copy_numpy
-from envrax._jax.keys import require_key
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.returned import returned_arrays
 from envrax._jax.types import is_traced
 from envrax.autoreset.slot import next_episode
@@ -99,6 +99,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def action_space(self) -> ActSpaceT:
         return self._action_space
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         if isinstance(rng, Tracer):
             return self.env.reset(rng)

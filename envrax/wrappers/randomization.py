@@ -14,7 +14,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.returned import strip_weak_type
 from envrax.config import FieldError, frozen_copy
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
-from envrax.wrappers.base import require_that
+from envrax.wrappers.base import layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 from envrax.wrappers.traced_fields import Fields, require_dynamic
 
@@ -97,6 +97,10 @@ class DomainRandomization(
         self.sample = sample
         self.redraw = redraw
         types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
+        for layer in layers(env):
+            drawn = _in_both(types, layer._fields) if isinstance(layer, DomainRandomization) else []
+            expected = "fields that no `DomainRandomization` inside of it draws"
+            require_that(not drawn, type(self), expected, ", ".join(drawn), "Draw them in one.")
         require_dynamic("DomainRandomization", env, types)
         self._drawn = tuple(types)
         self._fields = types

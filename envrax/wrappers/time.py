@@ -11,6 +11,7 @@ from envrax._checks.counts import require_limit
 from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Dict, Tuple
+from envrax.spaces.base import RETURN_LIKE, require_container
 from envrax.spaces.flattening import flat_box, flatten
 from envrax.termination import end_if
 from envrax.wrappers.base import Wrapper, layers
@@ -161,7 +162,7 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
             )
         self._max_time = limit_of(env)
         time = Box(0.0, 1.0, (1,)) if normalize_time else Box(0, self._max_time, (1,), jnp.int32)
-        full = self._joined(space.spaces if isinstance(space, Dict) else space, time)
+        full = self._joined(getattr(space, "spaces", space), time)
         self._full_space = Tuple(full) if isinstance(full, tuple) else Dict(full)
         try:
             self._space = flat_box(self._full_space) if flatten else self._full_space
@@ -193,9 +194,12 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
 
     def _joined(self, obs: Any, time: Any) -> Any:
         """An observation with the time, or their spaces, in a dict or tuple."""
-        if isinstance(self.env.observation_space, Dict):
+        space = self.env.observation_space
+        if isinstance(space, Dict | Tuple):
+            require_container(space.spaces, obs, "TimeAwareObservation", "obs", RETURN_LIKE)
+        if isinstance(space, Dict):
             return {**obs, self.dict_time_key: time}
-        if isinstance(self.env.observation_space, Tuple):
+        if isinstance(space, Tuple):
             return (*obs, time)
         return {"obs": obs, "time": time}
 

@@ -34,8 +34,8 @@ def test_a_class_without_its_decorator_is_refused(state: Any, config: Any, noun:
 
     with pytest.raises(TypeError, match=rf"{noun}.*chex"):
         Env()
-    with pytest.raises(TypeError, match=r"register: expected PlainConfig.*chex"):
-        envrax.register("Plain-v0", VectorEnv, PlainConfig())
+    with pytest.raises(TypeError, match=r"PlainConfig: expected PlainConfig.*chex"):
+        PlainConfig(size=4)
 
 
 def test_a_state_of_another_kind_of_dataclass_is_refused() -> None:

@@ -9,7 +9,6 @@ from fakes import VectorEnv
 
 from envrax import EnvConfig, JaxEnv
 from envrax._checks.marks import adds
-
 from envrax.testing import CountingEnv
 
 

@@ -44,7 +44,7 @@ def test_it_is_a_vec_env(key: Any) -> None:
 def test_the_statistics_of_a_training_batch() -> None:
     env = with_config(Pendulum(), max_steps=1000)
     batch = brax_training_wrap(to_brax(env), episode_length=20, action_repeat=3)
-    by_hand = TimeLimit(envrax.RepeatAction(env, 3), 7)
+    by_hand = envrax.RepeatAction(TimeLimit(env, 20), 3)
     there = VecEnv(envrax.RecordEpisodeStatistics(by_hand), N)
     state = jax.jit(batch.reset)(jax.random.split(jax.random.key(1), N))
     _, other = there.reset(jax.random.key(1))
@@ -54,12 +54,24 @@ def test_the_statistics_of_a_training_batch() -> None:
         _, other, _, done, info = there.step(other, 2 * actions_of(i))
         np.testing.assert_array_equal(state.info["episode_done"], done)
         metrics = state.info["episode_metrics"]
-        assert state.info["steps"].tolist() == [3 * (i % 7 + 1)] * N == metrics["length"].tolist()
+        played = min(3 * (i % 7 + 1), 20)  # the last action is cut short
+        assert state.info["steps"].tolist() == [played] * N == metrics["length"].tolist()
         if done.all():
             first.append(state.obs)
             np.testing.assert_allclose(metrics["sum_reward"], info["episode"]["r"], rtol=1e-5)
             assert state.info["truncation"].all()
     assert len(first) == 2 and not np.array_equal(*first)  # Brax returns to the same states
+
+
+@pytest.mark.parametrize("env", [to_brax(Pendulum()), brax.envs.get_environment("fast")])
+def test_a_limit_counts_steps_of_the_environment_inside_of_a_repeat(env: Any) -> None:
+    """With four steps an action, a limit of 10 ends after 4 + 4 + 2, in Brax's environment too."""
+    batch = brax_training_wrap(env, episode_length=10, action_repeat=4)
+    state, seen = jax.jit(batch.reset)(jax.random.split(jax.random.key(0), N)), []
+    for _ in range(6):
+        state = jax.jit(batch.step)(state, jnp.zeros((N, batch.action_size)))
+        seen.append((int(state.info["episode_metrics"]["length"][0]), bool(state.done[0])))
+    assert seen == [(4, False), (8, False), (10, True)] * 2
 
 
 @pytest.mark.parametrize("limit", [None, 8])  # of the environment, or of the trainer

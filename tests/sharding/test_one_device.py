@@ -13,7 +13,16 @@ from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv
 from helpers import assert_trees_equal, small_vec
 
-from envrax import MultiVecEnv, VecEnv, make_vec, rollout, shard, start
+from envrax import (
+    DelayObservation,
+    FrameStackObservation,
+    MultiVecEnv,
+    VecEnv,
+    make_vec,
+    rollout,
+    shard,
+    start,
+)
 from envrax.sharding import ShardedEnv
 from envrax.testing import check_batched_env
 from envrax.wrappers import vector
@@ -149,3 +158,27 @@ def test_rollouts_compile_once(compile_counter: Any) -> None:
 @pytest.mark.slow
 def test_it_conforms() -> None:
     check_batched_env(shard(coin(final_obs=True), mesh()), num_steps=8)
+
+
+def test_arrays_of_size_0_are_not_mapped_over_devices() -> None:
+    # Not every release of JAX runs a program that maps them, so the program is only looked at.
+    env = DelayObservation(FrameStackObservation(coin().env, n_stack=1), delay=0)
+    batch: Any = shard(VecEnv(env, 4), mesh())
+    plain = VecEnv(env, 4)
+    obs, state = jax.eval_shape(plain.reset, KEY)
+    assert any(x.size == 0 for x in jax.tree.leaves(state))
+    actions = jnp.zeros((4, 2))
+    mask = jnp.ones(4, bool)
+    calls: list[Any] = [
+        (batch._reset_slots, KEY),
+        (lambda *args: batch._step_slots(*args, batch._options), state, actions),
+        (lambda *args: batch._begin_slots(*args, None), mask, state),
+    ]
+    for function, *args in calls:
+        traced, types = jax.make_jaxpr(function, return_shape=True)(*args)
+        [mapped] = [eqn for eqn in traced.eqns if eqn.primitive.name == "shard_map"]
+        assert mapped.invars and mapped.outvars
+        assert all(x.aval.size for x in (*mapped.invars, *mapped.outvars))
+        assert jax.tree.structure(types[1]) == jax.tree.structure(state)
+        for found, expected in zip(jax.tree.leaves(types[1]), jax.tree.leaves(state), strict=True):
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)

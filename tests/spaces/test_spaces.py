@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatten
+from envrax.spaces.array import ArraySpace
+from envrax.spaces.flattening import flat_box
 
 INF = float("inf")
 NESTED = Dict(
@@ -217,3 +219,26 @@ def test_no_batch_is_ever_written_out(space: Space) -> None:
     programs = (jax.jit(x.sample).lower(jax.random.key(0)).as_text() for x in (large, small))
     assert len(next(programs)) < 2 * len(next(programs))
     assert len(repr(huge)) < 300
+
+
+# A space of the user's
+
+
+class Angles(ArraySpace):
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        low = np.full((1,) * len(shape), -3.0, dtype)
+        self._define(low, -low, shape, np.dtype(dtype))
+
+    def batch(self, n: int) -> Angles:
+        return Angles((n, *self.shape), self.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_a_space_of_the_user_s_keeps_its_bounds_when_it_is_flat(shape: Any, dtype: Any) -> None:
+    space = Angles(shape, dtype)
+    assert flat_box(space) == Box(-3, 3, space.size, dtype)
+    both = flat_box(Tuple([Discrete(2), space]))
+    assert (both.low.min(), both.high.max(), both.shape) == (-3, 3, (2 + space.size,))
+    for key in jax.random.split(jax.random.key(0), 5):
+        assert flat_box(space).contains(flatten(space, space.sample(key)))

@@ -311,8 +311,8 @@ AGENTS = agents_as_slots(VecEnv(NimWorld(), 2))
 SPREAD = shard(BATCH, jax.make_mesh((1,), ("x",)))
 
 
-def masked(mode: str, name: str, n: int) -> Any:
-    return many(mode).reset(options={name: np.ones(n, bool)})
+def masked(mode: str, n: int) -> Any:
+    return many(mode).reset(options={"reset_mask": np.ones(n, bool)})
 
 
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -321,9 +321,8 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "statistics": (lambda: many("NextStep", COUNTED), TypeError, "around the environment"),
     "agents as slots": (lambda: many("Disabled", AGENTS), TypeError, "SAME_STEP"),
     "tensors of a mesh": (lambda: many("SameStep", SPREAD, array="torch"), TypeError, "on a mesh"),
-    "another mode": (lambda: masked("NextStep", "reset_mask", 2), ValueError, "NEXT_STEP"),
-    "other options": (lambda: masked("Disabled", "mass", 2), ValueError, "mass"),
-    "the shape": (lambda: masked("Disabled", "reset_mask", 3), ValueError, r"shape \(2,\)"),
+    "another mode": (lambda: masked("NextStep", 2), ValueError, "NEXT_STEP"),
+    "the shape": (lambda: masked("Disabled", 3), ValueError, r"shape \(2,\)"),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import Box, Dict, Discrete
+from envrax import Box, Dict, Discrete, Tuple
 from envrax.interop import from_host
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.seeds import seed_of
@@ -240,6 +240,29 @@ def test_illegal_actions_infos_of_resets_and_closed_batches() -> None:
     with_info = from_host(WithInfo, 2, env.single_observation_space, env.single_action_space)
     with pytest.raises(TypeError, match="without an info"):
         with_info.reset(jax.random.key(0))
+
+
+PLACES = Dict(a=Box(0, 9, (1,)), b=Tuple([Box(0, 9, (1,)), Discrete(2)]))
+ROW = np.zeros(1, np.float32)
+OTHER_PARTS: dict[str, tuple[Any, str]] = {
+    "a missing key": ({"a": ROW}, r"a dict with keys \['a', 'b'\]; got keys \['a'\]"),
+    "an extra key": ({"a": ROW, "b": (ROW, 1), "c": 1}, r"got keys \['a', 'b', 'c'\]"),
+    "no dict": (ROW, "a dict with keys .* got ndarray"),
+    "a missing part": ({"a": ROW, "b": (ROW,)}, "a tuple of length 2; got 1 parts"),
+    "no tuple": ({"a": ROW, "b": 1}, "a tuple of length 2; got ndarray"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_PARTS)
+def test_observations_of_other_parts_than_the_space(case: str) -> None:
+    obs, message = OTHER_PARTS[case]
+
+    class Other(Walk):
+        def reset(self, seed: int) -> Any:
+            return obs
+
+    with pytest.raises(ValueError, match=f"from_host: expected the simulator to give .*{message}"):
+        from_host(Other, 2, PLACES, Discrete(3)).reset(KEY)
 
 
 def test_only_the_newest_state_counts() -> None:

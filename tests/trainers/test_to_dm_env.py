@@ -85,14 +85,14 @@ def test_specs() -> None:
         h=Box(0, 1, (2,), bool),
     )
     spec = to_spec(space, "observation")
-    assert spec["a"] == specs.DiscreteArray(4, np.int32, "a")
+    assert spec["a"] == specs.DiscreteArray(4, np.int64, "a")
     assert spec["b"][0].maximum.tolist() == [[1, 2], [3, 4]]
     assert type(spec["c"]) is specs.Array
     assert spec["d"].maximum.tolist() == np.inf
     assert (spec["f"].minimum, spec["f"].maximum) == (-128, 5)
     for key in jax.random.split(jax.random.key(0), 20):
-        drawn = jax.tree.map(np.asarray, space.sample(key))
-        jax.tree.map(lambda s, x: s.validate(x), spec, drawn, is_leaf=_is_spec)
+        drawn = space.sample(key)
+        jax.tree.map(lambda s, x: s.validate(np.array(x, s.dtype)), spec, drawn, is_leaf=_is_spec)
     values = jax.tree.map(lambda s: s.generate_value(), spec, is_leaf=_is_spec)
     assert space.contains(values)
 

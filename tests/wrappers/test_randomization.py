@@ -307,7 +307,11 @@ class Small(CountingEnv):
         (Small(), draw_limit, "int8"),
         (More(), always(gravity=0.5), "config"),
         (CartPole(), lambda rng: [1.0], "dict"),
-        (DomainRandomization(VectorEnv(), draw_gravity), draw_gravity, "does not draw"),
+        (
+            DomainRandomization(VectorEnv(), draw_gravity),
+            draw_gravity,
+            "inside of it draws; got gravity",
+        ),
     ],
 )
 def test_what_would_be_lost_or_wrong_is_refused(env: Any, sample: Any, noun: str) -> None:

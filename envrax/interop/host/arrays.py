@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.spaces.base import is_list, is_mapping, kind
+from envrax.spaces.base import is_array, is_list, is_mapping, kind
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -26,13 +26,37 @@ class RewardsAndEnds(NamedTuple):
         return self.terminated | self.truncated
 
 
-def map_types(function: Callable[[Any, Any], Any], types: Any, tree: Any) -> Any:
-    """`function(type, leaf)` for every leaf; the containers are those of `types`."""
+def map_types(who: str, function: Callable[..., Any], types: Any, *trees: Any) -> Any:
+    """
+    `function(type, *leaves)` for every leaf; the containers are those of `types`.
+
+    Raises
+    ------
+    ValueError
+        If a tree has other keys than `types`, or another number of parts.
+    """
     if is_mapping(types):
-        return {k: map_types(function, v, tree[k]) for k, v in types.items()}
+        for tree in trees:
+            if not is_mapping(tree) or tree.keys() != types.keys():
+                got = f"keys {sorted(map(str, tree))}" if is_mapping(tree) else type(tree).__name__
+                raise _other_parts(who, f"a dict with keys {sorted(types)}", got)
+        items = types.items()
+        return {k: map_types(who, function, v, *(x[k] for x in trees)) for k, v in items}
     if is_list(types):
-        return tuple(map_types(function, *pair) for pair in zip(types, tree, strict=True))
-    return function(types, tree)
+        for tree in trees:
+            parts = [*tree] if is_list(tree) or (np.ndim(tree) and is_array(tree)) else None
+            if parts is None or len(parts) != len(types):
+                got = type(tree).__name__ if parts is None else f"{len(parts)} parts"
+                raise _other_parts(who, f"a tuple of length {len(types)}", got)
+        return tuple(map_types(who, function, *row) for row in zip(types, *trees, strict=True))
+    return function(types, *trees)
+
+
+def _other_parts(who: str, expected: str, got: str) -> ValueError:
+    return ValueError(
+        f"{who}: expected the simulator to give {expected}; got {got}. Correct the space that it "
+        "declares."
+    )
 
 
 def copy_as(types: Any, x: Any, who: str) -> Any:
@@ -54,7 +78,7 @@ def copy_as(types: Any, x: Any, who: str) -> Any:
             )
         return _cast(given, type_.dtype, who)
 
-    return map_types(copy, types, x)
+    return map_types(who, copy, types, x)
 
 
 def _cast(given: Any, dtype: Any, who: str) -> Any:

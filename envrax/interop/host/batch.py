@@ -13,7 +13,7 @@ import numpy as np
 from envrax._checks.counts import slot_index
 from envrax._checks.marks import hands_on
 from envrax._checks.masks import require_mask
-from envrax._jax.keys import require_key
+from envrax._jax.keys import refuses_seed, require_key
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced
 from envrax.batched_env import BatchedEnv, StepOptions, goes_straight
@@ -29,7 +29,7 @@ from envrax.interop.host.arrays import (
 )
 from envrax.interop.host.callback import call_host
 from envrax.interop.host.seeds import first_episodes, keys_where, next_episodes
-from envrax.interop.host.simulator import Types, VectorSimulator
+from envrax.interop.host.simulator import VectorSimulator
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
@@ -170,6 +170,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         """Whether the simulators draw their slots."""
         return self.simulator.can_render
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         who = self._method("reset")
         require_key(rng, who, "Pass one key; the batch makes the seeds of it.")
@@ -308,7 +309,7 @@ class HostBatch(BatchedEnv[Space, Space]):
     ) -> tuple[Any, _Stepped]:
         """The keys of the episodes that follow, if any begin, and the results of a step."""
         simulator = self.simulator
-        info_types = self._info_types
+        info_types = simulator.info_types
         self._take_turn(call, who)
         obs, *columns, info, last = self._ask(simulator.step, actions, options.final_obs)
         ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who=who)
@@ -405,10 +406,6 @@ class HostBatch(BatchedEnv[Space, Space]):
             )
 
     @cached_property
-    def _info_types(self) -> Types:
-        return self.simulator.info_types()
-
-    @cached_property
     def _mask_types(self) -> Any:
         if not self.simulator.has_mask:
             return None
@@ -424,7 +421,8 @@ class HostBatch(BatchedEnv[Space, Space]):
     def _step_types(self, options: StepOptions) -> _Stepped:
         begun = self._begun_types
         flags = begun.done
-        infos: dict[str, Any] = {**self._info_types, "terminated": flags, "truncated": flags}
+        infos: dict[str, Any] = {**self.simulator.info_types}
+        infos |= {"terminated": flags, "truncated": flags}
         if options.final_obs:
             infos["final_obs"] = begun.obs
             if begun.mask is not None:

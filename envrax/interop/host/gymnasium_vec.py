@@ -2,6 +2,7 @@
 """`from_gymnasium_vec`: a vector environment of Gymnasium as a batched environment."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -73,6 +74,7 @@ class GymnasiumSimulator(VectorSimulator):
     def owned(self) -> Any:
         return self.vector_env.unwrapped
 
+    @cached_property
     def info_types(self) -> Types:
         if isinstance(self._info_keys, Mapping):
             return types_of(dict(self._info_keys), self.n)
@@ -116,7 +118,7 @@ class GymnasiumSimulator(VectorSimulator):
         return obs
 
     def step(self, actions: Any, last: bool) -> Any:
-        actions = map_types(lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
         obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
         ended = None
         last_obs = self._kept(obs)

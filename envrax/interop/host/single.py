@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from envrax._checks.counts import require_count
+from envrax.interop.host.arrays import map_types
 from envrax.interop.host.batch import HostBatch
-from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names, types_of
+from envrax.interop.host.simulator import VectorSimulator, require_info_names, types_of
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
 
@@ -37,13 +38,10 @@ class SingleSimulators(VectorSimulator):
         self.name = type(self.all[0]).__name__
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.can_render = hasattr(self.all[0], "render")
-        self._info_types = types_of(dict(infos), n)
+        self.info_types = types_of(dict(infos), n)
         self._pool = ThreadPoolExecutor(threads) if threads else None
         self._calls: list[Future[Any]] = []
         self._obs: list[Any] = [None] * n  # the newest of each, copied
-
-    def info_types(self) -> Types:
-        return self._info_types
 
     def begin(self, seeds: Any) -> Any:
         return self.begin_where(np.ones(self.n, bool), seeds)
@@ -56,7 +54,7 @@ class SingleSimulators(VectorSimulator):
         self._obs = [*self._obs]
         for i, obs in zip(slots, first, strict=True):
             self._obs[i] = obs
-        return _stacked(self.obs_types, self._obs)
+        return self._stacked_obs()
 
     def _begin_one(self, slot: int, seed: int) -> Any:
         obs = self.all[slot].reset(seed)
@@ -72,8 +70,8 @@ class SingleSimulators(VectorSimulator):
         given = [jax.tree.map(lambda x, i=i: x[i], actions) for i in slots]
         rows = self._each(self._step_one, slots, given)
         self._obs, rewards, terminated, truncated, infos = map(list, zip(*rows, strict=True))
-        info = {k: _stacked(v, [row[k] for row in infos]) for k, v in self._info_types.items()}
-        return _stacked(self.obs_types, self._obs), rewards, terminated, truncated, info, None
+        info = map_types(WHO, _stack, self.info_types, *infos)
+        return self._stacked_obs(), rewards, terminated, truncated, info, None
 
     def _step_one(self, slot: int, action: Any) -> tuple[Any, ...]:
         returned: Any = self.all[slot].step(action)
@@ -84,14 +82,17 @@ class SingleSimulators(VectorSimulator):
             )
         parts: Any = (*returned, {})
         obs, reward, terminated, truncated, info = parts[:5]
-        missing = [name for name in self._info_types if name not in info]
+        missing = [name for name in self.info_types if name not in info]
         if missing:
             raise ValueError(
                 f"{WHO}: expected an info {missing[0]!r} from every step; got {sorted(info)} from "
                 f"simulator {slot}. Return it always, or leave it out of `infos`."
             )
-        info = _copied({name: info[name] for name in self._info_types})
+        info = _copied({name: info[name] for name in self.info_types})
         return _copied(obs), reward, terminated, truncated, info
+
+    def _stacked_obs(self) -> Any:
+        return map_types(WHO, _stack, self.obs_types, *self._obs)
 
     def masks(self) -> Any:
         one: Any = [_copied(simulator.action_mask()) for simulator in self.all]
@@ -125,13 +126,8 @@ def _copied(tree: Any) -> Any:
     return tuple(map(_copied, tree)) if isinstance(tree, tuple) else np.array(tree)
 
 
-def _stacked(types: Any, rows: Any) -> Any:
-    """Rows of the structure of `types`, stacked leaf by leaf."""
-    if is_mapping(types):
-        return {name: _stacked(x, [row[name] for row in rows]) for name, x in types.items()}
-    if is_list(types):
-        columns = zip(types, zip(*rows, strict=True), strict=True)
-        return tuple(_stacked(x, column) for x, column in columns)
+def _stack(types: Any, *rows: Any) -> Any:
+    """Arrays of all simulators, stacked."""
     shapes = {np.shape(row) for row in rows}
     if shapes != {types.shape[1:]}:
         raise ValueError(

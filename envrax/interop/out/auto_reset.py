@@ -10,6 +10,7 @@ from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import checked_reset
 from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
 from envrax.interop.out.rewards import require_reward_shape
+from envrax.interop.peer.containers import as_in_space
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, with_reasons
 
@@ -29,8 +30,8 @@ class AutoResetStep(NamedTuple):
     info : dict
         Of the step, with `terminated`, `truncated`, and where there are masks `action_mask`, of
         `state`, and `final_mask`, of the state of `final_obs`.
-    final_obs : pytree of jax.Array
-        The observation of the step, before any reset.
+    final_obs, final_state
+        The observation and the state of the step, before any reset.
     """
 
     obs: Any
@@ -41,6 +42,7 @@ class AutoResetStep(NamedTuple):
     truncated: jax.Array
     info: dict[str, Any]
     final_obs: Any
+    final_state: EnvState
 
 
 class Bridge:
@@ -77,18 +79,20 @@ def require_single(who: str, env: Any) -> None:
 
 def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """Begin an episode with one key."""
-    return checked_reset(env, to_threefry(rng))
+    obs, state = checked_reset(env, to_threefry(rng))
+    return as_in_space(env.observation_space, obs), state
 
 
 def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
     obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
+    obs, final_obs = (as_in_space(env.observation_space, x) for x in (obs, final_obs))
     require_reward_shape(who, reward, ())
     end = end_of_step(who, env, last, info)
     info = with_mask(env, last, with_reasons(info, end), "final_mask")
     info = with_mask(env, state, info)
-    return AutoResetStep(obs, state, reward, *end, info, final_obs)
+    return AutoResetStep(obs, state, reward, *end, info, final_obs, last)
 
 
 def with_mask(

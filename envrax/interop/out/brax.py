@@ -16,6 +16,7 @@ from envrax.interop.peer.library import require
 from envrax.spaces import Box
 from envrax.spaces.base import kind
 from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit
+from envrax.wrappers.time import counted_steps
 
 require("brax", "0.14", "envs.base", "envs.wrappers.training")
 
@@ -52,7 +53,8 @@ class ToBrax(Bridge, Env):
         """Begin an episode."""
         obs, state = auto_reset.reset(self._env, rng)
         zero = jnp.float32(0)
-        return State(state, obs.astype(jnp.float32), zero, zero, {}, {"truncation": zero})
+        info = {"truncation": zero, "elapsed": zero}
+        return State(state, obs.astype(jnp.float32), zero, zero, {}, info)
 
     def step(self, state: State, action: jax.Array) -> State:
         """Take one step; where the episode ends, begin the next one."""
@@ -60,21 +62,18 @@ class ToBrax(Bridge, Env):
         out = auto_reset.step("to_brax(env).step", self._env, state.pipeline_state, action)
         # Brax has one flag and a mask of truncations: an end that is both is a termination.
         truncation = (out.truncated & ~out.terminated).astype(jnp.float32)
+        elapsed = jnp.float32(counted_steps(self._env, out.final_state))
         return state.replace(
             pipeline_state=out.state,
             obs=out.obs.astype(jnp.float32),
             reward=out.reward.astype(jnp.float32),
             done=out.done.astype(jnp.float32),
-            info={**state.info, "truncation": truncation},
+            info={**state.info, "truncation": truncation, "elapsed": elapsed},
         )
 
 
 class TrainingBatch(VmapWrapper):
     """The result of `brax_training_wrap`: a batch with the statistics that Brax's trainers read."""
-
-    def __init__(self, env: Env, action_repeat: int) -> None:
-        super().__init__(env)
-        self._action_repeat = action_repeat
 
     def reset(self, rng: jax.Array) -> State:
         """Begin an episode in every slot."""
@@ -88,7 +87,7 @@ class TrainingBatch(VmapWrapper):
         """Take one step in every slot."""
         new = super().step(state, action)
         goes_on = 1 - state.info["episode_done"]
-        steps = state.info["steps"] * goes_on + self._action_repeat
+        steps = new.info["elapsed"]
         sum_reward = state.info["episode_metrics"]["sum_reward"] * goes_on + new.reward
         metrics = {"sum_reward": sum_reward, "length": steps}
         info = {"steps": steps, "episode_done": new.done, "episode_metrics": metrics}
@@ -111,7 +110,8 @@ def to_brax(env: AnyEnv) -> ToBrax:
     Returns
     -------
     brax.envs.Env
-        Its `State` has the environment's state as `pipeline_state`, and `info["truncation"]`.
+        Its `State` has the environment's state as `pipeline_state`, `info["truncation"]`, and in
+        `info["elapsed"]` the number of steps that the time limit counts.
 
     Raises
     ------
@@ -145,7 +145,8 @@ def brax_training_wrap(
     episode_length : int, default 1000
         Limit, in steps of the environment, that truncates an episode.
     action_repeat : int, default 1
-        Number of steps for one action, whose rewards are added up.
+        Number of steps for one action, whose rewards are added up. The end of an episode ends the
+        repetition too.
     randomization_fn : None
         Not supported: see `DomainRandomization`.
 
@@ -167,6 +168,7 @@ def brax_training_wrap(
     action_repeat = require_count(f"{who}: expected action_repeat", action_repeat)
     if not isinstance(env, ToBrax):
         env = to_brax(wrap(env, max_steps=episode_length))
-    inner = RepeatAction(env.env, action_repeat) if action_repeat > 1 else env.env
-    limited = TimeLimit(inner, -(-episode_length // action_repeat))
-    return TrainingBatch(to_brax(limited), action_repeat)
+    limited = TimeLimit(env.env, episode_length)
+    return TrainingBatch(
+        to_brax(RepeatAction(limited, action_repeat) if action_repeat > 1 else limited)
+    )

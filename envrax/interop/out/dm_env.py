@@ -95,10 +95,10 @@ def to_spec(space: Space, name: str) -> Any:
         case Tuple():
             return tuple(to_spec(child, f"{name}_{i}") for i, child in enumerate(space.spaces))
         case Discrete():
-            return specs.DiscreteArray(space.n, space.dtype.type, name)
+            return specs.DiscreteArray(space.n, np.int64, name)
         case MultiDiscrete():
             highest = np.array(space.nvec) - 1
-            return specs.BoundedArray(space.shape, space.dtype, 0, highest, name)
+            return specs.BoundedArray(space.shape, np.int64, 0, highest, name)
         case MultiBinary():
             return specs.BoundedArray(space.shape, space.dtype, 0, 1, name)
         case Box() if kind(space.dtype) == "float" and _is_unbounded(space):

@@ -61,13 +61,8 @@ class GymnasiumEnv(HasSpec, gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        if options:
-            raise ValueError(
-                f"to_gymnasium: reset: expected no options; got {sorted(options)}. Set fields of "
-                "the config when you make the environment."
-            )
-        super().reset(seed=seed)
         result = self._loop.reset(seed)
+        super().reset(seed=None if seed is None else int(seed))
         return self._observation(result), self._with_mask({}, result)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -107,7 +102,8 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
 
     `reset` and `step` are one compiled call and one transfer from the device each. Their results
     belong to the caller, who may edit them. `reset(seed=s)` sets `rng = jax.random.key(s)`; every
-    reset does `rng, key = jax.random.split(rng)` and uses `key`.
+    reset does `rng, key = jax.random.split(rng)` and uses `key`. A seed from 2**32 on is folded by
+    NumPy's `SeedSequence`. Options of a reset are ignored.
 
     Parameters
     ----------

@@ -71,11 +71,12 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         self.closed = False
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         mask = self._reset_mask(options)
         result = self._loop.reset(seed) if mask is None else self._loop.reset_where(mask, seed)
-        super().reset(seed=None if seed is None else int(seed))
+        given: Any = seed
+        super().reset(seed=None if given is None or np.ndim(given) else int(given))
         if self._array != "numpy":
             return self._as_array_kind((result.obs, _masks({}, result.mask)))
         begun = np.full(self.num_envs, True) if mask is None else np.array(mask)
@@ -150,13 +151,12 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Any:
         """The `reset_mask` of options; None for all slots."""
-        if not options:
+        if not options or "reset_mask" not in options:
             return None
-        if self.autoreset_mode != AutoresetMode.DISABLED or list(options) != ["reset_mask"]:
+        if self.autoreset_mode != AutoresetMode.DISABLED:
             raise ValueError(
-                f"{_WHO}: reset: expected no options, or `reset_mask` if `autoreset_mode` is "
-                f"DISABLED; got {sorted(options)} and {self.autoreset_mode.name}. Set fields of "
-                "the config when you make the environment."
+                f"{_WHO}: reset: expected `reset_mask` only if `autoreset_mode` is DISABLED; got "
+                f"{self.autoreset_mode.name}."
             )
         return from_torch(options["reset_mask"])
 
@@ -200,6 +200,10 @@ def to_gymnasium_vec(
       observation, a reward of 0, `terminated` and `truncated` False, and no infos.
     - `DISABLED`: in `reset(options={"reset_mask": mask})`, with a bool for each slot. The others
       stay as they are. With a seed, slot i begins as in `reset(seed=seed)`.
+
+    Seeds are those of `to_gymnasium`, for all slots at once. With a list of them, one a slot, each
+    slot begins as the single environment does by its seed, in any batch of copies of one
+    environment. Other options of a reset are ignored.
 
     Parameters
     ----------

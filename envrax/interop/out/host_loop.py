@@ -1,6 +1,7 @@
 """`HostLoop`: an environment stepped from Python, with one device transfer per step."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -16,7 +17,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.returned import require_tuple, returned_arrays, strip_weak_type
 from envrax._jax.types import output_types
 from envrax.agent_values import require_one_agent
-from envrax.autoreset.slot import require_rewards, require_same_types
+from envrax.autoreset.slot import checked_reset, require_rewards, require_same_types
 from envrax.batched_env import (
     AnyBatch,
     BatchedEnv,
@@ -31,6 +32,8 @@ from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, 
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
+from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
+from envrax.interop.peer.spaces import outer_dtype
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
@@ -93,9 +96,10 @@ class HostLoop:
         self._on_device = on_device
         self._same_step = same_step
         self._options = StepOptions(autoreset=same_step, final_obs=True)
-        dtypes = env.observation_space.dtype
-        # JAX has no 64-bit dtypes unless they are enabled; the space may have them.
-        self._wide_dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
+        self._obs_space = env.observation_space
+        dtypes = outer_dtype(self._obs_space)
+        inside = jax.tree.map(canonical, self._obs_space.dtype)
+        self._wide_dtypes = dtypes if dtypes != inside else None  # not those that JAX gives
         self._types: Any = None
         self._key: Any = None
         self._state: Any = None
@@ -116,14 +120,20 @@ class HostLoop:
         run: Any = changed if is_straight(self.env) else jax.jit(changed)
         self._state = run(self._require_state("a change of its state"))
 
-    def reset(self, seed: int | None = None) -> StepResult:
+    def reset(self, seed: Any = None) -> StepResult:
         """
         Begin an episode, or one in every slot.
 
         Every reset does `rng, key = jax.random.split(rng)` and uses `key`. A seed first sets
-        `rng = jax.random.key(seed)`. If the first reset gets no seed, it draws one from the
-        operating system.
+        `rng = jax.random.key(seed)`; one of more than 32 bits is folded. If the first reset gets no
+        seed, it draws one from the operating system.
+
+        With a list, slot i begins as one environment does by its seed, and None draws one.
         """
+        if np.ndim(seed):
+            seeds = self._require_seeds(seed)
+            self.reset(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
+            return self.reset_where(None, seeds)
         if forks.jax_hangs:
             raise forks.fork_error(self._who, "reset")
         self._before_call()
@@ -136,18 +146,25 @@ class HostLoop:
         self._has_state = True
         return self._to_caller(result)
 
-    def reset_where(self, mask: Any, seed: int | None = None) -> StepResult:
+    def reset_where(self, mask: Any, seed: Any = None) -> StepResult:
         """
         Begin an episode in the slots of a mask, in a batch whose state holds its last `obs`.
 
-        A seed is that of a `reset`. Without it, a slot begins the episode that follows its own.
+        A seed, or a list of them, is that of a `reset`. Without it, a slot begins the episode that
+        follows its own.
         """
         state = self._require_state("reset of single slots")
-        mask = require_mask(f"{self._who}: reset", from_torch(mask), cast(Any, self.env).n_slots)
-        key = None if seed is None else self._key_of(seed)
+        if mask is not None:
+            n_slots = cast(Any, self.env).n_slots
+            mask = require_mask(f"{self._who}: reset", from_torch(mask), n_slots)
+        key = None
+        if np.ndim(seed):
+            key = np.stack([self._key_of(x) for x in self._require_seeds(seed)])
+        elif seed is not None:
+            key = self._key_of(seed)
         with transfers():
             next_key, self._state, result = self._begin(key, mask, state)
-        self._key = self._key if seed is None else next_key
+        self._key = self._key if next_key is None else next_key
         return self._to_caller(result)
 
     def step(self, action: Any) -> StepResult:
@@ -178,15 +195,26 @@ class HostLoop:
             return jax.random.key_data(jax.random.key(number))
 
     def _seed(self, seed: int | None) -> int:
-        if seed is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        number = require_count(f"{self._who}: reset: expected seed", seed, 0)
-        if number >= 2**32:
+        if seed is not None:
+            seed = require_count(f"{self._who}: reset: expected seed", seed, 0)
+        if seed is None or seed >= 2**32:
+            return int(np.random.SeedSequence(seed).generate_state(1)[0])
+        return seed
+
+    def _require_seeds(self, seeds: Any) -> list[int]:
+        """The seeds of a list, if there is one for each slot, and the slots are copies."""
+        n_slots = getattr(self.env, "n_slots", 1)
+        if len(seeds) != n_slots:
             raise ValueError(
-                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}. Pass "
-                "one of these, such as `seed % 2**32`."
+                f"{self._who}: reset: expected one seed, or one for each of {n_slots} slots; got "
+                f"{len(seeds)}."
             )
-        return number
+        if getattr(self.env, "copied_env", None) is None:
+            raise TypeError(
+                f"{self._who}: reset: expected one seed, since the slots of {self.env} do not "
+                "begin apart from each other; got a list."
+            )
+        return [self._seed(seed) for seed in seeds]
 
     def _before_call(self) -> None:
         for write in getattr(self.env, "_write_first", ()):
@@ -217,19 +245,35 @@ class HostLoop:
         return result._replace(obs=obs, final_obs=final_obs)
 
     def _to_output(self, result: StepResult) -> Any:
-        """The output of a compiled call."""
+        """The output of a compiled call, in plain dicts and tuples."""
+        final_obs = result.final_obs
+        result = StepResult(*map(mappings_as_dicts, result))._replace(
+            obs=as_in_space(self._obs_space, result.obs),
+            final_obs=None if final_obs is None else as_in_space(self._obs_space, final_obs),
+        )
         # Copies: `jit` returns an unchanged input as the same array.
         return _copy(result) if self._on_device else pack(result)
 
     def _reset_packed(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
-        return jax.random.key_data(rng), *self._begun(self.env.reset(key))
+        begin = partial(checked_reset, self.env) if isinstance(self.env, JaxEnv) else self.env.reset
+        return jax.random.key_data(rng), *self._begun(begin(key))
 
     def _begin_packed(self, key: Any, mask: Any, state: Any) -> Any:
-        rng, key = (None, None) if key is None else jax.random.split(jax.random.wrap_key_data(key))
+        env = cast(Any, self.env)
         state = self._unpacked(state)
-        begun = cast(Any, self.env).reset_where(mask, state.obs, state, key)
-        return None if rng is None else jax.random.key_data(rng), *self._begun(begun)
+        if key is None:
+            return None, *self._begun(env.reset_where(mask, state.obs, state))
+        wrap: Any = jax.random.wrap_key_data
+        key = wrap(key)
+        if key.ndim:  # one for each slot
+            keys = jax.vmap(jax.random.split)(key)[:, 1]
+            every = jnp.ones(env.n_slots, jnp.bool_) if mask is None else mask
+            first, state, _ = env._begin_slots(every, state, keys)
+            return None, *self._begun((first if mask is None else state.obs, state))
+        rng, key = jax.random.split(key)
+        begun = env.reset_where(mask, state.obs, state, key)
+        return jax.random.key_data(rng), *self._begun(begun)
 
     def _begun(self, returned: Any) -> Any:
         obs, state = self._checked("reset", returned)

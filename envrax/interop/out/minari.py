@@ -2,12 +2,13 @@
 """`to_minari`: the steps of a rollout as a data set of Minari."""
 
 import shutil
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,10 @@ from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import outer_dtype
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
+from envrax.spaces.base import is_list, is_mapping
 from envrax.spaces.conform import conform
 
 require("minari", "0.5.4", extra="minari")
@@ -68,8 +71,9 @@ def to_minari(
         `envrax.interop.gymnasium_registration`. Gymnasium makes it once here.
     record_infos : bool, default False
         Write `info` too, with zeros as the first entry: Minari's infos begin with that of the
-        reset. Lists are written as tuples. Here and in all else, float types that NumPy lacks, such
-        as bfloat16, are written as float32.
+        reset. What is nested has the name `outer/inner`, in a list or a tuple `outer/0`; HDF5 reads
+        such names as nested dicts. Here and in all else, float types that NumPy lacks, such as
+        bfloat16, are written as float32.
     jpeg_encoding : bool, default False
         Compress uint8 images of 32 x 32 pixels or more, with loss, as Minari does by default. Their
         shape must be (h, w) or (h, w, 3).
@@ -90,7 +94,8 @@ def to_minari(
         If `env` is no environment of one agent, or the steps are none, as for `episodes`.
     ValueError
         If there are no steps, they do not fit the spaces of `env`, a key of a dict cannot be a name
-        in the file, or the id is malformed or taken.
+        in the file, a dict is empty or an array has no elements, an episode is longer than Minari
+        reads in Arrow and Parquet, 32,767 steps, or the id is malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
@@ -104,6 +109,7 @@ def to_minari(
     path = _new_path(dataset_id)
     found = _checked(_episodes(transitions), obs_space, action_space, record_infos)
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
+    dtypes = outer_dtype(obs_space), outer_dtype(action_space)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # one for each keyword that is left out
@@ -111,7 +117,8 @@ def to_minari(
                 dataset_id, [], env_spec, jpeg_encoding=jpeg_encoding, **spaces, **metadata
             )
         dataset.storage.update_metadata({"envrax_env": repr(env)})
-        dataset.storage.update_episodes(_to_buffer(x, record_infos) for x in found)
+        longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
+        dataset.storage.update_episodes(_to_buffer(x, dtypes, record_infos, longest) for x in found)
     except BaseException:  # also Ctrl-C
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -156,47 +163,68 @@ def _checked(
     for name, space in ("obs", obs_space), ("action", action_space):
         one = jax.tree.map(lambda x: x[0], getattr(first, name))
         conform(space, one, _WHO, name, hint)
-    for name in ("obs", "action", *["info"] * record_infos):
-        _require_names(name, getattr(first, name))
+    for name in ("obs", "action"):
+        _require_writable(name, getattr(first, name))
+    if record_infos and first.info:
+        _require_writable("info", first.info)
     return chain([first], found)
 
 
-def _require_names(where: str, tree: Any) -> None:
-    """Raise a ValueError for a key that the file would take for a path, or could not hold."""
-    if isinstance(tree, dict):
-        for key, value in cast(dict[Any, Any], tree).items():
+def _require_writable(where: str, tree: Any) -> None:
+    """Raise a ValueError for what the file could not hold, or would take for something else."""
+    if is_mapping(tree):
+        for key, value in tree.items():
             if not isinstance(key, str) or "/" in key or key in ("", "."):
                 raise ValueError(
                     f"{_WHO}: expected keys that are names in a file, without a slash; got {key!r} "
                     f"in `{where}`. Rename it: `TransformObservation` renames observations."
                 )
-            _require_names(f"{where}[{key!r}]", value)
-    elif isinstance(tree, tuple | list):
-        for i, value in enumerate(cast(tuple[Any, ...], tree)):
-            _require_names(f"{where}[{i}]", value)
+            _require_writable(f"{where}[{key!r}]", value)
+    elif is_list(tree):
+        for i, value in enumerate(tree):
+            _require_writable(f"{where}[{i}]", value)
+    is_empty = 0 in tree.shape[1:] if isinstance(tree, np.ndarray) else not tree
+    if is_empty:
+        raise ValueError(
+            f"{_WHO}: expected arrays with elements; got none in `{where}`. Leave it out, with a "
+            "wrapper or by `steps._replace`."
+        )
 
 
 def _writable(tree: Any) -> Any:
-    """The same with tuples for lists, and float32 for float types that NumPy lacks."""
-    if isinstance(tree, dict):
-        return {key: _writable(x) for key, x in cast(dict[Any, Any], tree).items()}
-    if isinstance(tree, tuple | list):
-        return tuple(map(_writable, cast(tuple[Any, ...], tree)))
+    """The same in dicts and tuples, with float32 for float types that NumPy lacks."""
+    if is_mapping(tree):
+        return {key: _writable(x) for key, x in tree.items()}
+    if is_list(tree):
+        return tuple(map(_writable, tree))
     is_small = isinstance(tree, np.ndarray) and jnp.issubdtype(tree.dtype, jnp.floating)
     return tree.astype(np.float32) if is_small and tree.dtype.kind != "f" else tree
 
 
-def _to_buffer(episode: Episode, record_infos: bool) -> Any:
-    infos = jax.tree.map(_after_reset, _writable(episode.info)) if record_infos else None
+def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool, longest: int) -> Any:
+    if len(episode.done) > longest:
+        raise ValueError(
+            f"{_WHO}: expected episodes of at most {longest} steps, which Minari reads whole from "
+            f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
+        )
+    obs, action = map(_writable, (episode.obs, episode.action))
     return EpisodeBuffer(
-        observations=_writable(episode.obs),
-        actions=_writable(episode.action),
+        observations=jax.tree.map(_cast, dtypes[0], obs),
+        actions=jax.tree.map(_cast, dtypes[1], action),
         rewards=_writable(episode.reward),
         terminations=episode.terminated,
         truncations=episode.truncated,
-        infos=infos,
+        infos=_infos(episode.info) if record_infos else None,
     )
 
 
-def _after_reset(x: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros_like(x[:1]), x])
+def _cast(dtype: Any, x: np.ndarray) -> np.ndarray:
+    return x.astype(dtype, copy=False)
+
+
+def _infos(info: Any) -> dict[str, Any]:
+    """Infos by flat names, since Minari reads no nested ones from Arrow; numbers in lists."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(_writable(info))
+    named = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+    rows = {name: np.concatenate([np.zeros_like(x[:1]), x]) for name, x in named.items()}
+    return {name: list(x) if x.ndim == 1 else x for name, x in rows.items()}

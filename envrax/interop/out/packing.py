@@ -1,6 +1,7 @@
 """A pytree of arrays packed into one flat array per width, and unpacked on the host."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -38,7 +39,8 @@ class LeafPlace(NamedTuple):
     key_impl: Any
 
 
-@jax.tree_util.register_pytree_node_class
+@partial(jax.tree_util.register_dataclass, data_fields=["flat"], meta_fields=["layout"])
+@dataclass
 class Packed:
     """
     The flat arrays of a pytree, with the places of its leaves as static data.
@@ -47,15 +49,8 @@ class Packed:
     step of CartPole that returns six arrays would spend most of its time on that.
     """
 
-    def __init__(self, flat: Any, layout: tuple[Any, tuple[LeafPlace, ...]]) -> None:
-        self.flat, self.layout = flat, layout
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        return self.flat, self.layout
-
-    @classmethod
-    def tree_unflatten(cls, layout: Any, flat: Any) -> "Packed":
-        return cls(flat, layout)
+    flat: list[Any]
+    layout: tuple[Any, tuple[LeafPlace, ...]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         treedef, places = self.layout  # a treedef cannot be pickled

@@ -16,6 +16,7 @@ from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
 from envrax.interop.peer.library import require
+from envrax.spaces.base import is_mapping
 from envrax.spaces.flattening import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
@@ -67,7 +68,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(result), self._infos(result, {})
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        if not isinstance(actions, dict) or not {*self.agents} <= {*actions}:
+        if not is_mapping(actions) or not {*self.agents} <= {*actions}:
             raise ValueError(
                 f"{_WHO}: step: expected a dict with an action of {', '.join(self.agents)}; got "
                 f"{actions!r}. Agents that are not active need one too; it is ignored."
@@ -121,10 +122,11 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     """
     A world of several agents as a `pettingzoo.ParallelEnv`.
 
-    An agent leaves `agents` in the step in which its episode ends, or that of the world. Actions of
-    agents that are not active are ignored, and those of agents that have left may be anything, such
-    as None. `reset(seed=s)` works as for `to_gymnasium`; its
-    `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC environment of it.
+    An agent leaves `agents` in the step in which its episode ends, or that of the world: PettingZoo
+    has no place for rewards that it gets later. Actions of agents that are not active are ignored,
+    and those of agents that have left may be anything, such as None. `reset(seed=s)` works as for
+    `to_gymnasium`; its `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC
+    environment of it.
 
     Parameters
     ----------

@@ -48,11 +48,6 @@ class Sb3VecEnv(VecEnv):
         )
 
     def reset(self) -> Any:
-        if any(self._options):
-            raise ValueError(
-                f"{_WHO}: reset: expected no options; got {self._options}. Set fields of the "
-                "config when you make the environment."
-            )
         result = self._loop.reset(self._seeds[0])
         self._reset_seeds()
         self._reset_options()

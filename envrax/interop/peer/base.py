@@ -12,7 +12,7 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax._jax import forks
-from envrax._jax.keys import clone_keys, is_key, require_key
+from envrax._jax.keys import clone_keys, is_key, refuses_seed, require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv, adds, hands_on
@@ -261,6 +261,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             static_limit = self._require_steps("its limit", self._limit)
         self._config = self._requested_config.replace(max_steps=static_limit)
 
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
         types = self._common_types(rng)
@@ -315,7 +316,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     @property
     def _params(self) -> Params:
-        return Params(self.changes)
+        return Params.of(self.changes)
 
     def _begin_with(self, params: Params, rng: jax.Array) -> PeerReset:
         with jax.numpy_dtype_promotion("standard"):

@@ -103,7 +103,7 @@ class MujocoEnv(PeerEnv):
     ) -> set[str]:
         """The names of the changes that a reset or a step depends on."""
         action = output_types(self.action_space.sample)
-        params = Params(changes)
+        params = Params.of(changes)
         reset = self._begin.trace(params, key)
         step = self._advance.trace(params, types.inner, action, key)
         # The first arguments of both programs are the changes, sorted by name.

@@ -1,6 +1,7 @@
 """A library's parameters: changed by name, and split into constants and arguments."""
 
 import dataclasses
+from functools import partial
 from operator import getitem
 from typing import Any, cast
 
@@ -30,46 +31,37 @@ class _StaticPart:
         return len(self.constants)
 
 
-@jax.tree_util.register_pytree_node_class
+@partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["static"])
+@dataclasses.dataclass
 class Params:
     """
     Parameters as a compiled program takes them: a pytree of the arrays in them.
 
     Numbers are constants of the program; arrays, which may be traced, are arguments.
-
-    Parameters
-    ----------
-    tree : pytree
-        The library's parameters.
     """
 
-    def __init__(self, tree: Any) -> None:
+    arrays: list[Any]
+    static: _StaticPart
+
+    @classmethod
+    def of(cls, tree: Any) -> "Params":
+        """The library's parameters, split."""
         leaves, structure = cast(Any, jax.tree.flatten(tree))
         constants = [None if isinstance(x, jax.Array) else x for x in leaves]
-        self._static = _StaticPart(structure, constants)
-        self._arrays = [x if isinstance(x, jax.Array) else None for x in leaves]
+        arrays = [x if isinstance(x, jax.Array) else None for x in leaves]
+        return cls(arrays, _StaticPart(structure, constants))
 
     def whole(self) -> Any:
         """The library's parameters."""
-        pairs = zip(self._static.constants, self._arrays, strict=True)
+        pairs = zip(self.static.constants, self.arrays, strict=True)
         leaves = [constant if array is None else array for constant, array in pairs]
-        return jax.tree.unflatten(self._static.structure, leaves)
+        return jax.tree.unflatten(self.static.structure, leaves)
 
     def types(self) -> Any:
         """A key that is equal for parameters that differ only in the values of arrays."""
-        arrays = [x for x in self._arrays if x is not None]
+        arrays = [x for x in self.arrays if x is not None]
         shapes = ((x.shape, x.dtype, bool(getattr(x, "weak_type", False))) for x in arrays)
         return jax.tree.structure(self), tuple(shapes)
-
-    def tree_flatten(self) -> tuple[Any, ...]:
-        return tuple(self._arrays), self._static
-
-    @classmethod
-    def tree_unflatten(cls, static: _StaticPart, arrays: Any) -> "Params":
-        params = object.__new__(cls)
-        params._static = static
-        params._arrays = list(arrays)
-        return params
 
 
 def _is_same_constant(a: Any, b: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import kind, limits
+from envrax.spaces.composite import map_leaves
 
 
 def box(low: Any, high: Any, type_: Any) -> Space:
@@ -134,6 +135,19 @@ def bounds_of(space: Box) -> tuple[Any, Any]:
     low = least if np.ndim(space.low) == 0 and space.low == -np.inf else space.low
     high = most if np.ndim(space.high) == 0 and space.high == np.inf else space.high
     return np.asarray(low, space.dtype), np.asarray(high, space.dtype)
+
+
+def outer_dtype(space: Space) -> Any:
+    """
+    The dtype of a space outside of JAX: int64 for choices, as Gymnasium and PyTorch have them.
+
+    A `Dict` or a `Tuple` has dicts and tuples of dtypes.
+    """
+
+    def of_leaf(leaf: Space) -> Any:
+        return np.dtype(np.int64) if isinstance(leaf, Discrete | MultiDiscrete) else leaf.dtype
+
+    return map_leaves(of_leaf, space)
 
 
 def _scalar(x: np.ndarray) -> Any:

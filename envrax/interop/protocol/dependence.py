@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Literal
 
-from envrax._jax.jaxprs import called_program, scan_sizes, selects
+from envrax._jax.jaxprs import called_program, interpret, scan_sizes, selects
 
 _SAME = {
     "broadcast_in_dim",
@@ -154,19 +153,14 @@ class _Labeller:
         self.next_number = itertools.count(n)
 
     def run(self, jaxpr: Any, inputs: list[_Label]) -> list[_Label]:
-        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        known = dict(zip(jaxpr.invars, inputs, strict=True))
+        def constant(*value: Any) -> _Label:
+            return _CONSTANT._replace(number=self.number(*value))
 
-        def label(x: Any) -> _Label:
-            if isinstance(x, Literal):
-                return _CONSTANT._replace(number=self.number("literal", str(x.val), str(x.aval)))
-            return known[x] if x in known else _CONSTANT._replace(number=self.number(id(x)))
+        def literal(x: Any) -> _Label:
+            return constant("literal", str(x.val), str(x.aval))
 
-        for eqn in jaxpr.eqns:
-            known.update(
-                zip(eqn.outvars, self.results(eqn, [*map(label, eqn.invars)]), strict=True)
-            )
-        return [*map(label, jaxpr.outvars)]
+        consts = [constant(id(x)) for x in getattr(jaxpr, "jaxpr", jaxpr).constvars]
+        return interpret(jaxpr, inputs, self.results, literal, consts)
 
     def results(self, eqn: Any, inputs: list[_Label]) -> list[_Label]:
         name, params = eqn.primitive.name, eqn.params

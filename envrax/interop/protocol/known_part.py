@@ -3,15 +3,15 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import JaxprEqn, Literal
+from jax.extend.core import JaxprEqn
 
 from envrax._jax.dead_code import without_dead_code
-from envrax._jax.jaxprs import called_program, is_cond, selects, within
+from envrax._jax.jaxprs import bind, called_program, interpret, is_cond, selects, within
 from envrax._jax.keys import is_key
 
 
@@ -70,21 +70,9 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
     read: list[Any] = []
     rest: list[str] = []
 
-    def run(program: Any, values: Sequence[Any]) -> list[Any]:
-        jaxpr = getattr(program, "jaxpr", program)
-        known = dict(zip(jaxpr.constvars, getattr(program, "consts", ()), strict=True))
-        known.update(zip(jaxpr.invars, values, strict=True))
-
-        def value(x: Any) -> Any:
-            return x.val if isinstance(x, Literal) else known[x]
-
-        for eqn in jaxpr.eqns:
-            known.update(zip(eqn.outvars, results(eqn, [*map(value, eqn.invars)]), strict=True))
-        return [*map(value, jaxpr.outvars)]
-
-    def results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+    def results_of(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
         if (called := called_program(eqn)) is not None:
-            return run(called, values)
+            return interpret(called, values, results_of)
         unknown = [x for x in values if isinstance(x, Unknown)]
         if not eqn.effects and not unknown:
             return bind(eqn, values)
@@ -105,7 +93,8 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         by, *operands = values
         rest.append(f"cond {by.number if isinstance(by, Unknown) else 'known'}")
         read.extend(_known_of(by))
-        branches = [run(branch, operands) for branch in eqn.params["branches"]]
+        programs = eqn.params["branches"]
+        branches = [interpret(program, operands, results_of) for program in programs]
         results: list[Any] = []
         for out, *cases in zip(eqn.outvars, *branches, strict=True):
             read.extend(y for x in cases for y in _known_of(x))
@@ -113,14 +102,8 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
             results.append(Unknown(next(numbers), *_choice(_part(by), parts) if parts else ()))
         return results
 
-    outputs = run(used, [x for x, is_used in zip(given, is_read, strict=True) if is_used])
-    return KnownPart(outputs, read, rest)
-
-
-def bind(eqn: JaxprEqn, values: Iterable[Any]) -> list[Any]:
-    """The results of an operation on known values."""
-    computed = cast(Any, eqn.primitive.bind(*values, **eqn.params))
-    return [*computed] if eqn.primitive.multiple_results else [computed]
+    needed = [x for x, is_used in zip(given, is_read, strict=True) if is_used]
+    return KnownPart(interpret(used, needed, results_of), read, rest)
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,357 @@
+# pyright: reportMissingImports=false
+"""Models, data sets, seeds and spaces that go from real programs to envrax, and back."""
+
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import chex
+import gymnasium
+import jax
+import jax.numpy as jnp
+import minari
+import numpy as np
+import pytest
+from flax.core import FrozenDict
+from gymnasium.utils.env_checker import check_env
+from minari import DataCollector
+from stable_baselines3 import PPO
+from trainers.bridge_envs import played
+
+import envrax
+from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple, VecEnv
+from envrax.interop import (
+    as_dicts,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vec,
+    to_gymnax,
+    to_minari,
+    to_pettingzoo,
+    to_sb3,
+)
+from envrax.interop.gymnasium_registration import register
+from envrax.testing import CountingEnv, NimWorld
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    return tmp_path
+
+
+# Models -----------------------------------------------------------------------------------------
+
+
+def test_models_of_sb3_go_both_ways(tmp_path: Path) -> None:
+    """`Discrete(2, dtype=int32)` was "Action spaces do not match"."""
+    theirs = gymnasium.make("CartPole-v1")
+    cart_pole = envrax.make("classic/CartPole-v0", pre_warm=False)
+    ours = [to_gymnasium(cart_pole), to_sb3(VecEnv(cart_pole, 2))]
+    obs = theirs.observation_space.sample()
+    for source, targets in ((theirs, ours), (ours[1], [theirs, ours[0]])):
+        model = PPO("MlpPolicy", source, n_steps=8, batch_size=8, seed=0)
+        model.save(tmp_path / "model")
+        for target in targets:
+            loaded = PPO.load(tmp_path / "model", env=target)
+            assert loaded.predict(obs, deterministic=True) == model.predict(obs, deterministic=True)
+            loaded.learn(16)
+
+
+# Data sets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+@pytest.mark.filterwarnings("ignore:`|No reference", "ignore:Implicitly cleaning up")  # of Minari
+def test_minari_s_collector_records_loads_and_recovers(data_format: str) -> None:
+    """It draws seeds of 64 bits, which were refused, and warned of every int64 action."""
+    register("classic")
+    env = gymnasium.make("envrax/classic.CartPole-v0", max_steps=9)
+    collector = DataCollector(env, data_format=data_format)
+    collector.action_space.seed(0)
+    collector.reset(options={"minari_autoseed": True})  # as its own option
+    for _ in range(40):
+        _, _, terminated, truncated, _ = collector.step(collector.action_space.sample())
+        if terminated or truncated:
+            collector.reset()
+    collector.create_dataset("tests/collected-v0", algorithm_name="random", author="A")
+    dataset = minari.load_dataset("tests/collected-v0")
+    assert dataset.total_steps == 40
+    again = dataset.recover_environment()
+    assert again.spec == env.spec
+    seeds = [x["seed"] for x in dataset.storage.get_episode_metadata(range(len(dataset)))]
+    assert max(seeds) >= 2**32
+    for episode, seed in zip(dataset.iterate_episodes(), seeds, strict=True):
+        obs, _ = again.reset(seed=int(seed))
+        rows = [obs, *(again.step(action)[0] for action in episode.actions)]
+        np.testing.assert_array_equal(rows, episode.observations)
+    collector.close()
+
+
+# Seeds ------------------------------------------------------------------------------------------
+
+SINGLE: dict[str, Callable[[int], Any]] = {
+    "gymnasium": lambda seed: to_gymnasium(CountingEnv()).reset(seed=seed)[0],
+    "gymnasium_vec": lambda seed: to_gymnasium_vec(VecEnv(CountingEnv(), 2)).reset(seed=seed)[0],
+    "dm_env": lambda seed: to_dm_env(CountingEnv(), seed=seed).reset().observation,
+    "pettingzoo": lambda seed: to_pettingzoo(NimWorld()).reset(seed=seed)[0],
+}
+
+
+@pytest.mark.parametrize("bridge", ["gymnasium", "gymnasium_vec", "dm_env"])
+def test_seeds_of_any_width(bridge: str) -> None:
+    begin = SINGLE[bridge]
+    first = [str(begin(seed)) for seed in (5, 5 + 2**32, 5 + 2**33, 5 + 2**100)]
+    assert len({*first}) == 4
+    assert first == [str(begin(seed)) for seed in (np.int64(5), 5 + 2**32, 5 + 2**33, 5 + 2**100)]
+    [by_hand] = played(CountingEnv(), [], 5)  # below 2**32 it is `jax.random.key(seed)`
+    if bridge != "gymnasium_vec":
+        np.testing.assert_array_equal(begin(5), by_hand.obs)
+    with pytest.raises(ValueError, match="at least 0; got -1"):
+        begin(-1)
+
+
+def test_np_random_seed_is_a_seed() -> None:
+    env = to_gymnasium(CountingEnv())
+    assert env.np_random_seed > 2**64
+    env.reset(seed=env.np_random_seed)
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+@pytest.mark.parametrize("array", ["numpy", "jax"])
+def test_a_list_of_seeds_begins_each_slot_as_one_environment(mode: str, array: str) -> None:
+    single = to_gymnasium(CountingEnv())
+    seeds = [7, 3, 2**40, 7]
+    first = [single.reset(seed=seed)[0] for seed in seeds]
+    env = to_gymnasium_vec(VecEnv(CountingEnv(), 4), autoreset_mode=mode, array=array)
+    for given in (seeds, np.array(seeds)):
+        obs, _ = env.reset(seed=given)
+        np.testing.assert_array_equal(obs, first)
+    after = np.asarray(env.reset()[0])
+    env.reset(seed=seeds)
+    np.testing.assert_array_equal(env.reset()[0], after)
+    assert len({str(env.reset(seed=[1, 1, 1, None])[0]) for _ in range(4)}) > 1
+    if mode == "Disabled":
+        before = np.asarray(env.reset(seed=0)[0])
+        where = np.array([True, False, True, False])
+        obs, _ = env.reset(seed=seeds, options={"reset_mask": where})
+        np.testing.assert_array_equal(obs, np.where(where[:, None], first, before))
+    with pytest.raises(ValueError, match="one for each of 4 slots; got 2"):
+        env.reset(seed=[1, 2])
+
+
+def test_a_list_of_seeds_where_slots_are_no_copies_of_one_environment() -> None:
+    batch = envrax.wrappers.vector.NormalizeObservation(VecEnv(CountingEnv(), 2))
+    with pytest.raises(TypeError, match="expected one seed, since the slots of Normalize"):
+        to_gymnasium_vec(batch).reset(seed=[1, 2])
+
+
+def test_options_that_nobody_knows_are_ignored() -> None:
+    options = {"low": -0.1, "minari_autoseed": False}
+    for env in (to_gymnasium(CountingEnv()), to_gymnasium_vec(VecEnv(CountingEnv(), 2))):
+        obs, _ = env.reset(seed=1, options=options)
+        np.testing.assert_array_equal(obs, env.reset(seed=1)[0])
+    sb3 = to_sb3(VecEnv(CountingEnv(), 2))
+    sb3.set_options(options)
+    sb3.reset()
+    masked = to_gymnasium_vec(VecEnv(CountingEnv(), 2), autoreset_mode="Disabled")
+    masked.reset()
+    masked.reset(options={"reset_mask": np.array([True, False]), **options})
+    with pytest.raises(ValueError, match="only if `autoreset_mode` is DISABLED"):
+        to_gymnasium_vec(VecEnv(CountingEnv(), 2)).reset(options={"reset_mask": [True, True]})
+
+
+# Containers and integers ------------------------------------------------------------------------
+
+
+@chex.dataclass(frozen=True)
+class Seen:
+    """What an environment returns for a `Dict`."""
+
+    count: Any
+    place: Any
+
+
+class Pair(NamedTuple):
+    """What an environment returns for a `Tuple`, or has as an info."""
+
+    first: Any
+    second: Any
+
+
+@jax.tree_util.register_pytree_node_class
+class Own(UserDict[str, Any]):
+    """A mapping of the user's that is no dict."""
+
+    def tree_flatten(self) -> Any:
+        return [*self.values()], [*self]
+
+    @classmethod
+    def tree_unflatten(cls, names: Any, values: Any) -> Any:
+        return cls(zip(names, values, strict=True))
+
+
+class Form(CountingEnv):
+    """An environment that returns its observations, infos and masks in a form of its own."""
+
+    def __init__(
+        self, space: Any, form: Any, actions: Any = None, info: Any = None, mask: Any = None
+    ) -> None:
+        super().__init__()
+        self.space, self.form, self.actions = space, form, actions or Discrete(3)
+        self.more_info, self.mask = info, mask
+
+    @property
+    def observation_space(self) -> Any:
+        return self.space
+
+    @property
+    def action_space(self) -> Any:
+        return self.actions
+
+    def observe(self, state: Any) -> Any:
+        return self.form(state.number % 3, state.step.astype(jnp.float32)[None])
+
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, sum(jnp.sum(x) for x in jax.tree.leaves(action)).astype(jnp.float32), False
+
+    def info(self, state: Any) -> dict[str, Any]:
+        return {"more": self.more_info(state.number)} if self.more_info else {}
+
+    def action_mask(self, state: Any) -> Any:
+        return self.mask(state.step > 0) if self.mask else None
+
+
+PLACE = Box(0.0, 9.0, (1,))
+SEEN = Dict(count=Discrete(3), place=PLACE)
+FORMS = {
+    # A mapping that is no `dict`, a container that is no `tuple`.
+    "frozen chex.dataclass": Form(SEEN, lambda n, x: Seen(count=n, place=x)),
+    "FrozenDict in a list": Form(
+        Tuple([SEEN, PLACE]), lambda n, x: [FrozenDict(place=x, count=n), x]
+    ),
+    "a mapping of the user's, in itself": Form(
+        Dict(a=SEEN), lambda n, x: Own(a=Own(place=x, count=n))
+    ),
+    "defaultdict": Form(SEEN, lambda n, x: defaultdict(None, {"place": x, "count": n})),
+    "OrderedDict in a NamedTuple": Form(
+        Tuple([SEEN, Discrete(3)]), lambda n, x: Pair(OrderedDict(place=x, count=n), n)
+    ),
+    "infos": Form(PLACE, lambda n, x: x, info=lambda n: FrozenDict(a=n, b=Seen(count=n, place=n))),
+    "masks": Form(
+        PLACE,
+        lambda n, x: x,
+        Dict(a=Discrete(2), b=Tuple([Discrete(2)])),
+        mask=lambda late: FrozenDict(a=jnp.stack([~late, late]), b=[jnp.stack([late, ~late])]),
+    ),
+    # Integers.
+    "uint8": Form(Discrete(3, np.uint8), lambda n, x: n.astype(jnp.uint8), Discrete(3, np.uint8)),
+    "int64 is declared": Form(
+        Discrete(3, np.int64), lambda n, x: n, MultiDiscrete((2, 3), np.int64)
+    ),
+    "int8 in a Dict": Form(
+        Dict(a=MultiDiscrete((3, 3), np.int8), b=PLACE),
+        lambda n, x: {"a": jnp.stack([n, n]).astype(jnp.int8), "b": x},
+        Tuple([Discrete(3, np.int16), MultiDiscrete(((2, 3), (4, 5)), np.int8)]),
+    ),
+    "bits and bytes": Form(
+        Tuple([MultiBinary(1, bool), Box(0, 255, (1,), np.uint8), Discrete(3)]),
+        lambda n, x: (x[0:1] > 2, x.astype(jnp.uint8), n),
+        Dict(a=MultiBinary(2), b=Box(-1, 1, (2,), np.int32), c=Discrete(4)),
+    ),
+}  # fmt: skip
+
+
+def test_as_dicts_takes_any_mapping() -> None:
+    tree = FrozenDict(a=Own(b=Seen(count=1, place=Pair(first=2, second=[3]))))
+    assert as_dicts(tree) == {"a": {"b": {"count": 1, "place": {"first": 2, "second": (3,)}}}}
+
+
+def in_space(space: Any, x: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """The same in dicts and tuples, with `change(leaf of the space, array)`."""
+    if isinstance(space, Dict):
+        return {name: in_space(space[name], x[name], change) for name in space}
+    if isinstance(space, Tuple):
+        return tuple(in_space(*pair, change) for pair in zip(space.spaces, x, strict=True))
+    return change(space, x)
+
+
+def same(result: Any, space: Any, wanted: Any) -> None:
+    """Plain containers, int64 for choices, the dtypes of the space, and the same values."""
+    dtypes = in_space(
+        space, wanted, lambda s, _: int if isinstance(s, Discrete | MultiDiscrete) else s.dtype
+    )
+    assert jax.tree.map(lambda x: np.asarray(x).dtype, result) == dtypes
+    jax.tree.map(np.testing.assert_array_equal, result, in_space(space, wanted, lambda _, x: x))
+
+
+def rows(space: Any, steps: list[Any]) -> Any:
+    """The observations of steps, stacked in plain containers."""
+    plain = [in_space(space, step.obs, lambda _, x: x) for step in steps]
+    return jax.tree.map(lambda *x: np.stack(x), *plain)
+
+
+def in_dicts(tree: Any) -> Any:
+    """The same with dicts for mappings."""
+    is_leaf = not isinstance(tree, Mapping)
+    return tree if is_leaf else {k: in_dicts(x) for k, x in tree.items()}
+
+
+@pytest.mark.parametrize("env", FORMS.values(), ids=FORMS)
+class TestForms:
+    def test_to_gymnasium(self, env: Any) -> None:
+        out = to_gymnasium(env)
+        check_env(out, skip_render_check=True)
+        out.action_space.seed(0)
+        actions = [out.action_space.sample() for _ in range(4)]
+        results = [out.reset(seed=3), *(out.step(action) for action in actions)]
+        for result, wanted in zip(results, played(env, actions, 3), strict=False):
+            same(result[0], env.observation_space, wanted.obs)
+        assert jax.tree.leaves(results[1][-1]) or env.more_info is None
+
+    def test_to_gymnasium_vec(self, env: Any) -> None:
+        out = to_gymnasium_vec(VecEnv(env, 2))
+        out.action_space.seed(0)
+        obs, infos = out.reset(seed=[3, 3])
+        for wanted in played(env, [env.action_space.sample(jax.random.key(0))] * 4, 3):
+            same(obs, out.batched_env.observation_space, rows(env.observation_space, [wanted] * 2))
+            action = jax.tree.map(
+                lambda x: np.stack([x, x]), env.action_space.sample(jax.random.key(0))
+            )
+            obs, _, _, _, infos = out.step(action)
+            assert out.observation_space.contains(obs)
+        if env.more_info:
+            assert infos["final_info"]["more"]["b"]["count"].shape == (2,)
+        if env.mask:
+            assert infos["action_mask"]["a"].shape == (2, 2)
+
+    def test_to_dm_env(self, env: Any) -> None:
+        out = to_dm_env(env, seed=3)
+        [first] = played(env, [], 3)
+        obs = out.reset().observation
+        same(obs, env.observation_space, first.obs)
+        jax.tree.map(lambda spec, x: spec.validate(x), out.observation_spec(), obs)
+        assert out.step(jax.tree.map(lambda x: x.generate_value(), out.action_spec())).mid()
+
+    def test_to_gymnax(self, env: Any) -> None:
+        out = to_gymnax(env)
+        obs, state = out.reset(jax.random.key(0))
+        last = out.step(jax.random.key(0), state, env.action_space.sample(jax.random.key(0)))
+        for x in (obs, last[0], last[-1]["final_observation"]):
+            assert jax.tree.structure(x) == jax.tree.structure(env.observation_space.dtype)
+
+    @pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+    def test_to_minari(self, env: Any, data_format: str) -> None:
+        start = envrax.start(env, jax.random.key(0))
+        _, steps = envrax.rollout(env, None, start, 9)
+        to_minari("tests/form-v0", steps, env, data_format=data_format, record_infos=True)
+        dataset = minari.load_dataset("tests/form-v0")
+        for ours, theirs in zip(envrax.episodes(steps), dataset, strict=True):
+            same(theirs.observations, env.observation_space, ours.obs)
+            same(theirs.actions, env.action_space, ours.action)
+            infos = jax.tree.leaves(theirs.infos)
+            wanted = jax.tree.leaves(in_dicts(ours.info))
+            assert len(infos) == len(wanted) >= 2 + 3 * bool(env.more_info)
+            for x, y in zip(infos, wanted, strict=True):
+                np.testing.assert_array_equal(x, [np.zeros_like(y[0]), *y])
