@@ -12,6 +12,7 @@ cards of the ids.
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ from envrax.testing import Case, match_env
 
 DISTRIBUTIONS = {"classic": "envrax", "xminigrid": "xminigrid", "navix": "navix"}
 SAME_STEP = {"spaces", "limit", "starts"}  # where these alone differ, a step is the same
+STEPS = ("one step", "windows", "long windows")
+FEWER_STEPS, FEWER_RESETS = 10_000, 100  # from full tables
 LONGEST = 600  # characters of a case
 
 
@@ -55,11 +58,17 @@ def compared(port: Port) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         env = envrax.make(port.id, wrappers=port.wrappers, jit_compile=False, **options)
         match = match_env(env, cast(Any, port.make)(), **port.how)
-    differing = [check for check in match.checks if check.verdict == "differs"]
+        checks = [*match.checks]
+        if port.tables is not None:
+            how: Any = {**port.how, "n_steps": FEWER_STEPS, "n_resets": FEWER_RESETS}
+            full = match_env(env, cast(Any, port.make)(), states=port.tables(env), **how)
+            steps = [check for check in full.checks if check.name in STEPS]
+            checks += [replace(check, name=f"{check.name} of full tables") for check in steps]
+    differing = [check for check in checks if check.verdict == "differs"]
     verdict = {True: f"the same ({match.precision})", None: "not refuted"}.get(match.ok, "")
-    if not match.ok and differing:
+    if differing:
         names = [check.name for check in differing]
-        step = next(check.verdict for check in match.checks if check.name == "one step")
+        step = next(check.verdict for check in checks if check.name == "one step")
         only = set(names) <= SAME_STEP and step in ("equal", "alike")
         verdict = f"the same step; not the same {' and '.join(names)}" if only else "not the same"
     case = next((check.case for check in differing if check.case is not None), None)
@@ -67,7 +76,7 @@ def compared(port: Port) -> dict[str, Any]:
     packages = {DISTRIBUTIONS.get(library, library), port.package}
     return {
         "verdict": verdict,
-        "checks": {check.name: [check.verdict, check.text] for check in match.checks},
+        "checks": {check.name: [check.verdict, check.text] for check in checks},
         "case": _short(case) if case is not None else "",
         "all": next((check.shared for check in differing if check.shared), ""),
         "versions": {name: version(name) for name in sorted(packages)},

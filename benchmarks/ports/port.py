@@ -32,6 +32,9 @@ class Port:
         Options of the library, as for `envrax.make`.
     wrappers : sequence of callable
         Wrappers around ours, as for `envrax.make`.
+    tables : callable, optional
+        From ours to states that random play seldom reaches: tables that are full, nearly full and
+        empty. Steps from these are compared too.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Port:
     cause: str = ""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     wrappers: Sequence[Callable[[Any], Any]] = ()
+    tables: Callable[[Any], Any] | None = None
 
     @property
     def name(self) -> str:

@@ -44,7 +44,9 @@ def match_env(
 
     Both sides take one step, and windows of 8 and of 64 steps, from the same states under the same
     actions. Where chance decides, the distributions of the results are compared: random steps are
-    drawn many times. Windows compare what a step changes without showing it. Then come the time
+    drawn many times. Sums and differences of two of the 8 numbers that vary most are compared as
+    numbers are: they show two that are equal, opposite or bounded together, and noise that both
+    share. A value that repeats shows too. Windows compare what a step changes without showing it. Then come the time
     limit, the distribution of starts, episodes from starts of each side, and the edges at which
     episodes terminate. Print the result: it has the first case that differs of each check, and else
     says which differences would have been found, and what was not compared.
