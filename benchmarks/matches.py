@@ -25,7 +25,7 @@ from envrax.testing import Case, match_env
 DISTRIBUTIONS = {"classic": "envrax", "xminigrid": "xminigrid", "navix": "navix"}
 SAME_STEP = {"spaces", "limit", "starts"}  # where these alone differ, a step is the same
 STEPS = ("one step", "windows", "long windows")
-FEWER_STEPS, FEWER_RESETS = 10_000, 100  # from full tables
+FEWER_STEPS, FEWER_RESETS = 4000, 50  # from full tables
 LONGEST = 600  # characters of a case
 
 

@@ -102,22 +102,26 @@ def compare(
     varied = _varied(both, tolerance)[:most]
     if not len(varied):
         return NOTHING._replace(suspicion=np.zeros(len(both)))
-    found = [_families(both, tolerance, names, varied, n_draws, groups, random, is_one)]
+    families, suspicion, differing = _families(
+        both, tolerance, names, varied, n_draws, groups, random, is_one
+    )
     paired = [*combinations(np.sort(varied[:PAIRED]), 2)]
     if paired:
         i, j = np.transpose(paired)
-        pairs = np.concatenate([both[:, :, i] - both[:, :, j], both[:, :, i] + both[:, :, j]], 2)
+        one, other = both[:, :, i], both[:, :, j]
+        with np.errstate(invalid="ignore"):  # of infinite ones
+            pairs = np.concatenate([one - other, one + other], axis=2)
         around = np.tile(tolerance[:, i] + tolerance[:, j], 2)
         said = [f"{names[a]} {sign} {names[b]}" for sign in "-+" for a, b in paired]
-        one = _families(pairs, around, said, np.arange(2 * len(i)), n_draws, groups, random, is_one)
-        of_first = [(*f[:3], int(np.tile(i, 2)[f[3]]), f[4]) for f in one[0]]
-        found.append((of_first, *one[1:]))
-    families = [family for some, *_ in found for family in some]
+        every, of_first = np.arange(len(said)), np.tile(i, 2)
+        of_pairs, of_states, _ = _families(
+            pairs, around, said, every, n_draws, groups, random, is_one
+        )
+        families += [(*x[:3], int(of_first[x[3]]), x[4]) for x in of_pairs]
+        suspicion = np.maximum(suspicion, of_states)
     tests = sum(n for *_, n in families)
     log_p, text, state, column, _ = min(families)
-    suspicion = np.max([apart for _, apart, _ in found], axis=0)
     state = int(suspicion.argmax()) if state < 0 else state
-    differing = found[0][2]
     return Evidence(
         min(0.0, log_p + math.log(tests)), text, state, column, suspicion, tests, differing
     )
