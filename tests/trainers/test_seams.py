@@ -22,6 +22,7 @@ from trainers.bridge_envs import played
 import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple, VecEnv
 from envrax.interop import (
+    as_dicts,
     to_dm_env,
     to_gymnasium,
     to_gymnasium_vec,
@@ -260,6 +261,11 @@ FORMS = {
         Dict(a=MultiBinary(2), b=Box(-1, 1, (2,), np.int32), c=Discrete(4)),
     ),
 }  # fmt: skip
+
+
+def test_as_dicts_takes_any_mapping() -> None:
+    tree = FrozenDict(a=Own(b=Seen(count=1, place=Pair(first=2, second=[3]))))
+    assert as_dicts(tree) == {"a": {"b": {"count": 1, "place": {"first": 2, "second": (3,)}}}}
 
 
 def in_space(space: Any, x: Any, change: Callable[[Any, Any], Any]) -> Any:

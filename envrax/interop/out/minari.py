@@ -2,6 +2,7 @@
 """`to_minari`: the steps of a rollout as a data set of Minari."""
 
 import shutil
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -93,7 +94,8 @@ def to_minari(
         If `env` is no environment of one agent, or the steps are none, as for `episodes`.
     ValueError
         If there are no steps, they do not fit the spaces of `env`, a key of a dict cannot be a name
-        in the file, a dict is empty or an array has no elements, or the id is malformed or taken.
+        in the file, a dict is empty or an array has no elements, an episode is longer than Minari
+        reads in Arrow and Parquet, 32,767 steps, or the id is malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
@@ -115,7 +117,8 @@ def to_minari(
                 dataset_id, [], env_spec, jpeg_encoding=jpeg_encoding, **spaces, **metadata
             )
         dataset.storage.update_metadata({"envrax_env": repr(env)})
-        dataset.storage.update_episodes(_to_buffer(x, dtypes, record_infos) for x in found)
+        longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
+        dataset.storage.update_episodes(_to_buffer(x, dtypes, record_infos, longest) for x in found)
     except BaseException:  # also Ctrl-C
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -198,7 +201,12 @@ def _writable(tree: Any) -> Any:
     return tree.astype(np.float32) if is_small and tree.dtype.kind != "f" else tree
 
 
-def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool) -> Any:
+def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool, longest: int) -> Any:
+    if len(episode.done) > longest:
+        raise ValueError(
+            f"{_WHO}: expected episodes of at most {longest} steps, which Minari reads whole from "
+            f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
+        )
     obs, action = map(_writable, (episode.obs, episode.action))
     return EpisodeBuffer(
         observations=jax.tree.map(_cast, dtypes[0], obs),
