@@ -320,7 +320,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         read = self._read(options.straight)
         self._take_turn(call, who)
         obs, *columns, info, last = self._ask(simulator.step, actions, options.final_obs)
-        ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who, read)
+        ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who=who, read=read)
         infos = {k: copy_as(v, info[k], f"{who}: info {k!r}", read) for k, v in info_types.items()}
         infos |= {"terminated": ends.terminated, "truncated": ends.truncated}
         obs = copy_as(simulator.obs_types, obs, who, read)
