@@ -9,6 +9,7 @@ from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
 from envrax.episodic_env import EpisodicEnv
 from envrax.error import MissingPackageError
+from envrax.exporting import register_for_export
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -79,6 +80,7 @@ __all__ = [
     "make_vec",
     "recognise",
     "register",
+    "register_for_export",
     "register_suite",
     "registered_names",
     "rollout",

@@ -83,7 +83,7 @@ class Compact:
 
     The result is that of `Select`, bit for bit, except that XLA may round floats in a reset
     differently, in the last bit, at another batch width: in a reduction or a matrix product, and in
-    some versions in a multiply-add, an `exp` or a normal draw.
+    some versions in a multiply-add, a `log`, a `tanh` or a draw of floats.
 
     Inside a `shard_map` every device resets its own slots.
 

@@ -8,10 +8,9 @@ from typing import Any
 from envrax._checks.names import require_known
 from envrax.env import AnyEnv
 from envrax.interop.out.auto_reset import Bridge
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import require, suite_of, wrap_object
 from envrax.interop.peer.mujoco import MujocoEnv
 from envrax.interop.peer.mujoco_model import as_sample
-from envrax.interop.peer.types import PeerConfig
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 
@@ -87,9 +86,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         return env.configured(params, max_steps)
     if follows_a_protocol(env, envs.Env):
         return wrap_by_protocol(env, params, max_steps=max_steps)
-    inner = innermost("brax", env, envs.Env)
-    config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
-    return BraxEnv(config, peer=env)
+    return wrap_object(BraxEnv, env, envs.Env, params, max_steps)
 
 
 def randomizer(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import require, suite_of, wrap_object
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -80,9 +80,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> FactoriaxEnv:
     TypeError
         If it is not an environment of Factoriax, or resets itself.
     """
-    innermost("factoriax", env, ("reset_env", "step_env", "is_terminal"))
-    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
-    return FactoriaxEnv(config, peer=env)
+    methods = ("reset_env", "step_env", "is_terminal")
+    return wrap_object(FactoriaxEnv, env, methods, params, max_steps)
 
 
 register_suite(suite_of(FactoriaxEnv, [id for id, _ in list_scenarios()]))

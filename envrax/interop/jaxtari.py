@@ -15,6 +15,7 @@ from functools import cached_property
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
@@ -161,7 +162,7 @@ class JaxtariEnv(PeerEnv):
                 f"mods may read sprites; got {options['mods']!r}. {INSTALL}."
             )
         # The library would ask for the sprites that are not needed.
-        unchecked = replaced(jaxtari.core, "check_ownership", lambda: None)
+        unchecked = patch.object(jaxtari.core, "check_ownership", lambda: None)
         with rectangles(Path(get_base_sprite_dir())), unchecked:
             return jaxtari.make(self.config.id, **options)
 
@@ -327,46 +328,27 @@ def rectangles(
             return Path(path).relative_to(sprites)
         return None
 
-    def load(path: Any, *args: Any, **keywords: Any) -> Any:
-        at = place(path)
-        return np_load(path, *args, **keywords) if at is None else draw(at)
+    def replaced(module: Any, name: str, answer: Callable[[PurePath], Any]) -> Any:
+        own = getattr(module, name)
 
-    def load_jax(path: Any, *args: Any, **keywords: Any) -> Any:
-        at = place(path)
-        return jnp_load(path, *args, **keywords) if at is None else jnp.asarray(draw(at))
+        def function(*args: Any, **keywords: Any) -> Any:
+            at = place(args[0]) if args else None
+            return own(*args, **keywords) if at is None else answer(at)
 
-    def exists(path: Any) -> bool:
-        at = place(path)
-        return path_exists(path) if at is None else at.suffix == ".npy"
+        return patch.object(module, name, function)
 
-    def listdir(path: Any = ".") -> list[Any]:
-        at = place(path)
-        if at is None:
-            return list_directory(path)
+    def listed(at: PurePath) -> list[str]:
         return [file.name for file in map(PurePath, LISTED) if file.parent == at]
 
     with _LOCK, ExitStack() as stack:
-        np_load, jnp_load = np.load, jnp.load
-        path_exists, list_directory = os.path.exists, os.listdir
-        for module, name, function in (
-            (np, "load", load),
-            (jnp, "load", load_jax),
-            (os.path, "exists", exists),
-            (os, "listdir", listdir),
+        for module, name, answer in (
+            (np, "load", draw),
+            (jnp, "load", lambda at: jnp.asarray(draw(at))),
+            (os.path, "exists", lambda at: at.suffix == ".npy"),
+            (os, "listdir", listed),
         ):
-            stack.enter_context(replaced(module, name, function))
+            stack.enter_context(replaced(module, name, answer))
         yield
-
-
-@contextmanager
-def replaced(module: Any, name: str, function: Any) -> Generator[None]:
-    """Another function under a name of a module, for a while."""
-    before = getattr(module, name)
-    setattr(module, name, function)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
 
 
 def wrap(

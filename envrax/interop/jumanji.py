@@ -15,9 +15,9 @@ from envrax.agent_values import by_agent, for_each
 from envrax.env import AnyEnv
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
-from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
+from envrax.interop.peer.library import key_used_twice, require, suite_of, wrap_object
 from envrax.interop.peer.spaces import box, from_library_space, unbounded
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
@@ -389,9 +389,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     if follows_a_protocol(env, jumanji.env.Environment):
         return wrap_by_protocol(env, params, max_steps=max_steps)
-    layer = innermost("jumanji", env, jumanji.env.Environment)
-    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
-    return JumanjiEnv(config, peer=env)
+    return wrap_object(JumanjiEnv, env, jumanji.env.Environment, params, max_steps)
 
 
 register_suite(suite_of(JumanjiEnv, sorted(jumanji.registered_environments())))

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
+from envrax.interop.peer.library import key_used_twice, require, suite_of, wrap_object
 from envrax.interop.peer.spaces import box
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
+from envrax.interop.peer.types import PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -124,9 +124,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
     TypeError
         If it is not an environment of navix, or breaks the contract of one.
     """
-    innermost("navix", env, navix.Environment)
-    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
-    return NavixEnv(config, peer=env)
+    return wrap_object(NavixEnv, env, navix.Environment, params, max_steps)
 
 
 register_suite(suite_of(NavixEnv, navix.registry()))

@@ -5,10 +5,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
+from envrax.interop.peer.library import key_used_twice, require, suite_of, wrap_object
 from envrax.interop.peer.mujoco import MujocoEnv
 from envrax.interop.peer.mujoco_model import as_sample
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig
+from envrax.interop.peer.types import NO_LIMIT
 from envrax.registry import register_suite
 
 require("mujoco_playground", "0.2", "_src.mjx_env", package="playground", extra="playground")
@@ -89,9 +89,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
     TypeError
         If it is not an environment of Playground, or is wrapped for training.
     """
-    inner = innermost("playground", env, MjxEnv)
-    config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
-    return PlaygroundEnv(config, peer=env)
+    return wrap_object(PlaygroundEnv, env, MjxEnv, params, max_steps)
 
 
 def randomizer(id: str) -> Callable[..., dict[str, Any]]:

@@ -9,9 +9,9 @@ import jax
 
 from envrax.error import MissingPackageError
 from envrax.interop.peer.base import PeerEnv
-from envrax.interop.peer.library import innermost, key_used_twice, require, suite_of
+from envrax.interop.peer.library import key_used_twice, require, suite_of, wrap_object
 from envrax.interop.peer.spaces import box_and_discrete
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep, steps_limit
+from envrax.interop.peer.types import PeerReset, PeerStep, steps_limit
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
@@ -130,9 +130,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> ArcadeEnv:
     TypeError
         If it is not an environment of POPGym Arcade.
     """
-    innermost("popgym_arcade", env, ("reset_env", "step_env", "render"))
-    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
-    return ArcadeEnv(config, peer=env)
+    return wrap_object(ArcadeEnv, env, ("reset_env", "step_env", "render"), params, max_steps)
 
 
 register_suite(suite_of(ArcadeEnv, REGISTERED_ENVIRONMENTS))

@@ -11,9 +11,9 @@ from envrax.env import AnyEnv
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
-from envrax.interop.peer.library import innermost, require
+from envrax.interop.peer.library import innermost, require, wrap_object
 from envrax.interop.peer.spaces import from_library_space
-from envrax.interop.peer.types import PeerConfig, PeerReset, PeerStep
+from envrax.interop.peer.types import PeerReset, PeerStep
 from envrax.spaces import Space
 
 stoa = require("stoa", "0.1", package="stoa-env")
@@ -97,6 +97,4 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     if isinstance(env, Bridge):
         return env.configured(params, max_steps)
-    layer = innermost("stoa", env, stoa.Environment)
-    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
-    return StoaEnv(config, peer=env)
+    return wrap_object(StoaEnv, env, stoa.Environment, params, max_steps)

@@ -8,9 +8,9 @@ import numpy as np
 
 from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.containers import as_dicts
-from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.library import require, suite_of, wrap_object
 from envrax.interop.peer.spaces import box, nested, unbounded
-from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerStep
+from envrax.interop.peer.types import NO_LIMIT, PeerReset, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -93,9 +93,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> XMiniGridEnv:
     TypeError
         If it is not an environment of XLand-MiniGrid, breaks the contract of one, or resets itself.
     """
-    layer = innermost("xminigrid", env, xminigrid.environment.Environment)
-    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
-    return XMiniGridEnv(config, peer=env)
+    return wrap_object(XMiniGridEnv, env, xminigrid.environment.Environment, params, max_steps)
 
 
 register_suite(suite_of(XMiniGridEnv, xminigrid.registered_environments()))

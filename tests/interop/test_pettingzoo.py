@@ -41,6 +41,18 @@ def test_the_tests_of_pettingzoo_pass(name: str) -> None:
     parallel_seed_test(lambda: to_pettingzoo(env), num_cycles=20)
 
 
+def test_actions_of_pytorch_are_in_the_spaces() -> None:
+    """With int32 spaces, PettingZoo's wrapper raised."""
+    from pettingzoo.utils import parallel_to_aec
+    from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper
+
+    env = AssertOutOfBoundsWrapper(parallel_to_aec(to_pettingzoo(NimWorld())))
+    env.reset(seed=2**64 + 1)  # and a seed of any width
+    for agent in env.agent_iter(8):
+        done = env.terminations[agent] or env.truncations[agent]
+        env.step(None if done else np.int64(0))
+
+
 @pytest.mark.parametrize("world", [NimWorld(), ChaseWorld()], ids=["nim", "chase"])
 def test_an_episode_is_that_of_the_world(world: Any) -> None:
     env = to_pettingzoo(world)

@@ -22,12 +22,14 @@ from trainers.bridge_envs import played
 import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple, VecEnv
 from envrax.interop import (
+    as_dicts,
     to_dm_env,
     to_gymnasium,
     to_gymnasium_vec,
     to_gymnax,
     to_minari,
     to_pettingzoo,
+    to_rsl_rl,
     to_sb3,
 )
 from envrax.interop.gymnasium_registration import register
@@ -262,6 +264,18 @@ FORMS = {
 }  # fmt: skip
 
 
+def test_policies_see_the_entries_of_a_mapping() -> None:
+    env = FORMS["frozen chex.dataclass"]
+    PPO("MultiInputPolicy", to_sb3(VecEnv(env, 2)), n_steps=8, batch_size=8).learn(16)
+    robot = Form(SEEN, env.form, Box(-1.0, 1.0, (1,)))
+    assert {*to_rsl_rl(VecEnv(robot, 2)).get_observations().keys()} == {"count", "place"}
+
+
+def test_as_dicts_takes_any_mapping() -> None:
+    tree = FrozenDict(a=Own(b=Seen(count=1, place=Pair(first=2, second=[3]))))
+    assert as_dicts(tree) == {"a": {"b": {"count": 1, "place": {"first": 2, "second": (3,)}}}}
+
+
 def in_space(space: Any, x: Any, change: Callable[[Any, Any], Any]) -> Any:
     """The same in dicts and tuples, with `change(leaf of the space, array)`."""
     if isinstance(space, Dict):
@@ -319,6 +333,13 @@ class TestForms:
             assert infos["final_info"]["more"]["b"]["count"].shape == (2,)
         if env.mask:
             assert infos["action_mask"]["a"].shape == (2, 2)
+
+    def test_arrays_on_the_device(self, env: Any) -> None:
+        out = to_gymnasium_vec(VecEnv(env, 2), array="jax")
+        obs, infos = out.reset(seed=0)
+        last = out.step(out.action_space.sample())
+        for x in (obs, last[0], last[-1]["final_obs"]):
+            assert jax.tree.structure(x) == jax.tree.structure(env.observation_space.dtype)
 
     def test_to_dm_env(self, env: Any) -> None:
         out = to_dm_env(env, seed=3)

@@ -47,7 +47,10 @@ def same(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
+formats = pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
+
+
+@formats
 @pytest.mark.parametrize("name", ["image", "many dtypes", "ends", "rooms"])
 def test_the_loader_reads_what_was_played(name: str, data_format: str) -> None:
     env = VecEnv(ENVS[name], 2)
@@ -115,40 +118,72 @@ def test_keys_with_dots_and_spaces_are_read_back() -> None:
     assert minari.load_dataset(ID)[0].observations["a.b c"].shape == (6, 2)
 
 
-def test_lists_are_tuples_and_small_floats_are_float32() -> None:
-    """A list was stacked along a new axis, and bfloat16 became bytes."""
+@formats
+def test_nested_infos_and_small_floats(data_format: str) -> None:
+    """A list was stacked along a new axis, bfloat16 became bytes, and Arrow lost what is nested."""
     info = {"list": [jnp.bfloat16(1.5), jnp.zeros(3)], "half": jnp.float16(0.5)}
     env = Told(info=info, reward=jnp.bfloat16)
-    to_minari(ID, pieces(env, 1), env, record_infos=True)
+    to_minari(ID, pieces(env, 1), env, record_infos=True, data_format=data_format)
     found = minari.load_dataset(ID)[0]
     assert found.rewards.dtype == np.float32 and found.rewards.shape == (5,)
     wanted = next(episodes(pieces(env, 1)))
     np.testing.assert_array_equal(found.rewards, wanted.reward.astype(np.float32))
-    first, second = found.infos["list"].values()  # Minari reads a tuple as a dict of its indices
+    parts = found.infos["list"] if data_format == "hdf5" else found.infos
+    first, second = (parts[x] for x in ("01" if data_format == "hdf5" else ("list/0", "list/1")))
     np.testing.assert_array_equal(first, np.array([0, *[1.5] * 5], np.float32))
     assert first.dtype == np.float32 and second.shape == (6, 3)
     assert found.infos["half"].dtype == np.float16
 
 
-def test_images_lose_nothing_unless_they_are_asked_to() -> None:
+@formats
+def test_images_lose_nothing_unless_they_are_asked_to(data_format: str) -> None:
     env = VecEnv(envrax.ResizeObservation(ImageEnv(), h=36, w=40), 1)
     steps = next(pieces(env, 1, 5))
-    [exact] = to_minari(ID, steps, env)
+    [exact] = to_minari(ID, steps, env, data_format=data_format)
     same(exact.observations, next(episodes(steps)).obs)
-    small = to_minari("tests/small-v0", steps, env, jpeg_encoding=True)
+    small = to_minari("tests/small-v0", steps, env, jpeg_encoding=True, data_format=data_format)
     assert small.storage.jpeg_encoding
     assert small[0].observations.shape == exact.observations.shape
 
 
-def test_infos_begin_with_an_entry_for_the_reset() -> None:
+@formats
+def test_infos_begin_with_an_entry_for_the_reset(data_format: str) -> None:
     env = VecEnv(envrax.RecordEpisodeStatistics(CoinEnv()), 2)
     steps = next(pieces(env, 1, 20))
     with_extras = steps._replace(info={**steps.info, "doubled": steps.reward * 2})
-    dataset = to_minari(ID, with_extras, env, record_infos=True)
+    dataset = to_minari(ID, with_extras, env, record_infos=True, data_format=data_format)
     for one, other in zip(dataset, episodes(with_extras), strict=True):
         assert one.infos["doubled"][0] == 0
         same(one.infos["doubled"][1:], other.reward * 2)
-        same(jax.tree.map(lambda x: x[1:], one.infos), other.info)
+        rows = jax.tree.map(lambda x: x[1:], one.infos)
+        if data_format != "hdf5":
+            rows["episode"] = {x: rows.pop(f"episode/{x}") for x in "lr"}
+        same(rows, other.info)
+
+
+def test_an_episode_that_arrow_would_read_in_parts(folder: Path) -> None:
+    """Minari gave the second half of it in place of the next episode."""
+    env = CountingEnv()
+    whole = next(episodes(next(pieces(env, 1))))
+    n = 2**15
+    long = jax.tree.map(lambda x: np.resize(x, (n + (len(x) == 6), *x.shape[1:])), whole)
+    for data_format in ("arrow", "parquet"):
+        with pytest.raises(ValueError, match=r"at most 32767 steps.*got one of 32768"):
+            to_minari(ID, [whole, long], env, data_format=data_format)
+        assert not (folder / ID).exists()
+        two = [jax.tree.map(lambda x: x[1:], long), whole]
+        [one, other] = to_minari(f"tests/{data_format}-v0", two, env, data_format=data_format)
+        assert (len(one.rewards), len(other.rewards)) == (n - 1, 5)
+
+
+@pytest.mark.parametrize(
+    "info", [{"a": {}}, {"a": ({}, 1)}, {"a": {"b": jnp.zeros((0, 2))}}], ids=str
+)
+def test_what_has_no_elements_is_refused_by_name(info: Any, folder: Path) -> None:
+    env = Told(info={"fine": jnp.float32(1), **info})
+    with pytest.raises(ValueError, match=r"arrays with elements; got none in `info\['a'\]"):
+        to_minari(ID, pieces(env, 1), env, record_infos=True)
+    assert not [*folder.iterdir()]
 
 
 def test_minari_s_metadata_and_the_environment_again() -> None:
@@ -168,11 +203,12 @@ def test_minari_s_metadata_and_the_environment_again() -> None:
     assert again.observation_space == dataset.observation_space
 
 
-def test_episodes_may_be_chosen_and_added() -> None:
+@formats
+def test_episodes_may_be_chosen_and_added(data_format: str) -> None:
     env = CoinEnv()
     steps = next(pieces(env, 1, 40))
     whole = [x for x in episodes(steps) if x.done[-1]]
-    dataset = to_minari(ID, chain(whole, whole[:2]), env)
+    dataset = to_minari(ID, chain(whole, whole[:2]), env, data_format=data_format)
     assert len(dataset) == len(whole) + 2 > 3
     same(dataset[-1].observations, whole[1].obs)
     assert not any(x.truncations.any() for x in dataset)

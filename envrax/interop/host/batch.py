@@ -29,7 +29,7 @@ from envrax.interop.host.arrays import (
 )
 from envrax.interop.host.callback import call_host
 from envrax.interop.host.seeds import first_episodes, keys_where, next_episodes
-from envrax.interop.host.simulator import Types, VectorSimulator
+from envrax.interop.host.simulator import VectorSimulator
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
@@ -316,7 +316,7 @@ class HostBatch(BatchedEnv[Space, Space]):
     ) -> tuple[Any, _Stepped]:
         """The keys of the episodes that follow, if any begin, and the results of a step."""
         simulator = self.simulator
-        info_types = self._info_types
+        info_types = simulator.info_types
         read = self._read(options.straight)
         self._take_turn(call, who)
         obs, *columns, info, last = self._ask(simulator.step, actions, options.final_obs)
@@ -417,10 +417,6 @@ class HostBatch(BatchedEnv[Space, Space]):
             )
 
     @cached_property
-    def _info_types(self) -> Types:
-        return self.simulator.info_types()
-
-    @cached_property
     def _mask_types(self) -> Any:
         if not self.simulator.has_mask:
             return None
@@ -436,7 +432,8 @@ class HostBatch(BatchedEnv[Space, Space]):
     def _step_types(self, options: StepOptions) -> _Stepped:
         begun = self._begun_types
         flags = begun.done
-        infos: dict[str, Any] = {**self._info_types, "terminated": flags, "truncated": flags}
+        infos: dict[str, Any] = {**self.simulator.info_types}
+        infos |= {"terminated": flags, "truncated": flags}
         if options.final_obs:
             infos["final_obs"] = begun.obs
             if begun.mask is not None:

@@ -40,15 +40,12 @@ class EnvPoolSimulator(VectorSimulator):
         self.action_space = from_space(pool.action_space)
         self.can_render = pool.render_mode == "rgb_array"
         self._action_dtypes = dtypes_of(pool.action_space)
-        self._info_types = {name: self._type_of(name) for name in info_keys}
+        self.info_types: Types = {name: self._type_of(name) for name in info_keys}
         self._all = np.arange(self.n, dtype=np.int32)
 
     @property
     def owned(self) -> Any:
         return self.pool
-
-    def info_types(self) -> Types:
-        return self._info_types
 
     def _type_of(self, name: str) -> jax.ShapeDtypeStruct:
         declared = self.pool.spec.state_array_spec
@@ -71,7 +68,7 @@ class EnvPoolSimulator(VectorSimulator):
         actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
         obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
         self._require_order(infos, self._all)
-        info = {name: infos[name] for name in self._info_types}
+        info = {name: infos[name] for name in self.info_types}
         last_obs = obs
         ended = self._all[terminated | truncated]
         if ended.size:

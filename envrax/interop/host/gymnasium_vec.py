@@ -2,6 +2,7 @@
 """`from_gymnasium_vec`: a vector environment of Gymnasium as a batched environment."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -73,6 +74,7 @@ class GymnasiumSimulator(VectorSimulator):
     def owned(self) -> Any:
         return self.vector_env.unwrapped
 
+    @cached_property
     def info_types(self) -> Types:
         if isinstance(self._info_keys, Mapping):
             return types_of(dict(self._info_keys), self.n)

@@ -75,6 +75,7 @@ class VectorSimulator(ABC):
         """Shapes and dtypes of the observations of all slots, as the batch returns them."""
         return output_types(self.observation_space.batch(self.n).sample)
 
+    @cached_property
     def info_types(self) -> Types:
         """The infos that every step gives, by name, of all slots: known before any step."""
         return {}

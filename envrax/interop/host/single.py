@@ -10,7 +10,7 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax.interop.host.arrays import map_types
 from envrax.interop.host.batch import HostBatch
-from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names, types_of
+from envrax.interop.host.simulator import VectorSimulator, require_info_names, types_of
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
 
@@ -38,13 +38,10 @@ class SingleSimulators(VectorSimulator):
         self.name = type(self.all[0]).__name__
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.can_render = hasattr(self.all[0], "render")
-        self._info_types = types_of(dict(infos), n)
+        self.info_types = types_of(dict(infos), n)
         self._pool = ThreadPoolExecutor(threads) if threads else None
         self._calls: list[Future[Any]] = []
         self._obs: list[Any] = [None] * n  # the newest of each, copied
-
-    def info_types(self) -> Types:
-        return self._info_types
 
     def begin(self, seeds: Any) -> Any:
         return self.begin_where(np.ones(self.n, bool), seeds)
@@ -73,7 +70,7 @@ class SingleSimulators(VectorSimulator):
         given = [jax.tree.map(lambda x, i=i: x[i], actions) for i in slots]
         rows = self._each(self._step_one, slots, given)
         self._obs, rewards, terminated, truncated, infos = map(list, zip(*rows, strict=True))
-        info = map_types(WHO, _stack, self._info_types, *infos)
+        info = map_types(WHO, _stack, self.info_types, *infos)
         return self._stacked_obs(), rewards, terminated, truncated, info, None
 
     def _step_one(self, slot: int, action: Any) -> tuple[Any, ...]:
@@ -85,13 +82,13 @@ class SingleSimulators(VectorSimulator):
             )
         parts: Any = (*returned, {})
         obs, reward, terminated, truncated, info = parts[:5]
-        missing = [name for name in self._info_types if name not in info]
+        missing = [name for name in self.info_types if name not in info]
         if missing:
             raise ValueError(
                 f"{WHO}: expected an info {missing[0]!r} from every step; got {sorted(info)} from "
                 f"simulator {slot}. Return it always, or leave it out of `infos`."
             )
-        info = _copied({name: info[name] for name in self._info_types})
+        info = _copied({name: info[name] for name in self.info_types})
         return _copied(obs), reward, terminated, truncated, info
 
     def _stacked_obs(self) -> Any:

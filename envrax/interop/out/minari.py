@@ -2,6 +2,7 @@
 """`to_minari`: the steps of a rollout as a data set of Minari."""
 
 import shutil
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -17,11 +18,13 @@ from envrax.agent_values import require_one_agent
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
+from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
 from envrax.interop.peer.spaces import outer_dtype
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 
 require("minari", "0.5.4", extra="minari")
@@ -93,7 +96,8 @@ def to_minari(
         If `env` is no environment of one agent, or the steps are none, as for `episodes`.
     ValueError
         If there are no steps, they do not fit the spaces of `env`, a key of a dict cannot be a name
-        in the file, a dict is empty or an array has no elements, or the id is malformed or taken.
+        in the file, a dict is empty or an array has no elements, an episode is longer than Minari
+        reads in Arrow and Parquet, 32,767 steps, or the id is malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
@@ -107,7 +111,6 @@ def to_minari(
     path = _new_path(dataset_id)
     found = _checked(_episodes(transitions), obs_space, action_space, record_infos)
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
-    dtypes = outer_dtype(obs_space), outer_dtype(action_space)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # one for each keyword that is left out
@@ -115,7 +118,9 @@ def to_minari(
                 dataset_id, [], env_spec, jpeg_encoding=jpeg_encoding, **spaces, **metadata
             )
         dataset.storage.update_metadata({"envrax_env": repr(env)})
-        dataset.storage.update_episodes(_to_buffer(x, dtypes, record_infos) for x in found)
+        longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
+        how = obs_space, action_space, record_infos, longest
+        dataset.storage.update_episodes(_to_buffer(x, *how) for x in found)
     except BaseException:  # also Ctrl-C
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -188,21 +193,17 @@ def _require_writable(where: str, tree: Any) -> None:
         )
 
 
-def _writable(tree: Any) -> Any:
-    """The same in dicts and tuples, with float32 for float types that NumPy lacks."""
-    if is_mapping(tree):
-        return {key: _writable(x) for key, x in tree.items()}
-    if is_list(tree):
-        return tuple(map(_writable, tree))
-    is_small = isinstance(tree, np.ndarray) and jnp.issubdtype(tree.dtype, jnp.floating)
-    return tree.astype(np.float32) if is_small and tree.dtype.kind != "f" else tree
-
-
-def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool) -> Any:
-    obs, action = map(_writable, (episode.obs, episode.action))
+def _to_buffer(
+    episode: Episode, obs_space: Space, action_space: Space, record_infos: bool, longest: int
+) -> Any:
+    if len(episode.done) > longest:
+        raise ValueError(
+            f"{_WHO}: expected episodes of at most {longest} steps, which Minari reads whole from "
+            f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
+        )
     return EpisodeBuffer(
-        observations=jax.tree.map(_cast, dtypes[0], obs),
-        actions=jax.tree.map(_cast, dtypes[1], action),
+        observations=map_leaves(_cast, obs_space, episode.obs),
+        actions=map_leaves(_cast, action_space, episode.action),
         rewards=_writable(episode.reward),
         terminations=episode.terminated,
         truncations=episode.truncated,
@@ -210,13 +211,19 @@ def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool) ->
     )
 
 
-def _cast(dtype: Any, x: np.ndarray) -> np.ndarray:
-    return x.astype(dtype, copy=False)
+def _cast(space: Space, x: np.ndarray) -> np.ndarray:
+    return x.astype(outer_dtype(space), copy=False)
+
+
+def _writable(x: np.ndarray) -> np.ndarray:
+    """The same, in float32 for float types that NumPy lacks."""
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    return x.astype(np.float32) if is_float and x.dtype.kind != "f" else x
 
 
 def _infos(info: Any) -> dict[str, Any]:
     """Infos by flat names, since Minari reads no nested ones from Arrow; numbers in lists."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(_writable(info))
-    named = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+    leaves, _ = jax.tree_util.tree_flatten_with_path(mappings_as_dicts(info))
+    named = {jax.tree_util.keystr(k, simple=True, separator="/"): _writable(x) for k, x in leaves}
     rows = {name: np.concatenate([np.zeros_like(x[:1]), x]) for name, x in named.items()}
     return {name: list(x) if x.ndim == 1 else x for name, x in rows.items()}

@@ -16,6 +16,7 @@ from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
 from envrax.interop.peer.library import require
+from envrax.spaces.base import is_mapping
 from envrax.spaces.flattening import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
@@ -67,7 +68,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(result), self._infos(result, {})
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        if not isinstance(actions, dict) or not {*self.agents} <= {*actions}:
+        if not is_mapping(actions) or not {*self.agents} <= {*actions}:
             raise ValueError(
                 f"{_WHO}: step: expected a dict with an action of {', '.join(self.agents)}; got "
                 f"{actions!r}. Agents that are not active need one too; it is ignored."

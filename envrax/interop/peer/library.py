@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from envrax._checks.packages import NOT_INSTALLED, how_to_install, version_of
 from envrax.error import MissingPackageError
@@ -15,6 +15,8 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.types import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
+
+EnvT = TypeVar("EnvT", bound=PeerEnv)
 
 # How the names of wrappers end, in all libraries, that reset or batch episodes, as envrax does.
 _EPISODE_WRAPPERS = "AutoResetWrapper", "VmapWrapper"
@@ -146,6 +148,15 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
         if not fits(inner):
             return env
         env = inner
+
+
+def wrap_object(
+    env_class: type[EnvT], peer: Any, kind: type | tuple[str, ...], params: Any, max_steps: int
+) -> EnvT:
+    """The adapter around an object that a user built; its id is the class of its `innermost`."""
+    layer = innermost(env_class.library, peer, kind)
+    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
+    return env_class(config, peer=peer)
 
 
 def refuse_episode_wrappers(who: str, env: Any) -> None:

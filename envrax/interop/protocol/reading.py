@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.interop.peer.common_types import cast_to, types_of
-from envrax.interop.protocol.adapter import adapter_of
 from envrax.interop.protocol.calls import IS_BATCH, Call, Written, bind, roles_of
 from envrax.interop.protocol.ends import find_ends
 from envrax.interop.protocol.reader import (
@@ -71,7 +70,7 @@ def read(env: Any, params: Any, choices: Choices) -> Reading:
     except Refusal as error:
         raise Refusal(
             f"envrax.wrap({name_of(env)}): {error}.\n\nUnderstood so far:\n{reading}\n\n"
-            + adapter_of(reading)
+            'Or write an adapter of 8 to 15 lines: the page "Writing an adapter".'
         ) from error
     return reading
 

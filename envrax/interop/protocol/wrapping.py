@@ -66,7 +66,7 @@ def wrap(
     Raises
     ------
     TypeError
-        If it is not understood. The message has what is, and an adapter to fill in.
+        If it is not understood. The message says what is.
     """
     options = _options(
         observation_space=observation_space,
