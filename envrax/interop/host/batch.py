@@ -34,8 +34,6 @@ from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
 
-__all__ = ["HostBatch", "HostBatchState"]
-
 _RESET = -1  # in place of the number of a call
 _NUMBERS = itertools.count()  # of calls, over all batches
 # By `id` of the simulator, which its owner keeps alive: simulators of users need not be hashable.
