@@ -19,6 +19,7 @@ from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
+from envrax.wrappers.record_video import implements_render
 
 __all__ = ["BatchedEnv", "VecEnv"]
 
@@ -120,8 +121,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def can_render(self) -> bool:
-        """Whether the environment has a `render`, as far as is known."""
-        return True
+        """Whether the environment has a `render`."""
+        return implements_render(self.env) or adds(self.render_slot)
 
     def _reset_slots(self, rng: jax.Array) -> Any:
         return rule.reset_slots(self.env, self._slot_keys(rng))

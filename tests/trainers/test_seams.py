@@ -29,6 +29,7 @@ from envrax.interop import (
     to_gymnax,
     to_minari,
     to_pettingzoo,
+    to_rsl_rl,
     to_sb3,
 )
 from envrax.interop.gymnasium_registration import register
@@ -263,6 +264,13 @@ FORMS = {
 }  # fmt: skip
 
 
+def test_policies_see_the_entries_of_a_mapping() -> None:
+    env = FORMS["frozen chex.dataclass"]
+    PPO("MultiInputPolicy", to_sb3(VecEnv(env, 2)), n_steps=8, batch_size=8).learn(16)
+    robot = Form(SEEN, env.form, Box(-1.0, 1.0, (1,)))
+    assert {*to_rsl_rl(VecEnv(robot, 2)).get_observations().keys()} == {"count", "place"}
+
+
 def test_as_dicts_takes_any_mapping() -> None:
     tree = FrozenDict(a=Own(b=Seen(count=1, place=Pair(first=2, second=[3]))))
     assert as_dicts(tree) == {"a": {"b": {"count": 1, "place": {"first": 2, "second": (3,)}}}}
@@ -325,6 +333,13 @@ class TestForms:
             assert infos["final_info"]["more"]["b"]["count"].shape == (2,)
         if env.mask:
             assert infos["action_mask"]["a"].shape == (2, 2)
+
+    def test_arrays_on_the_device(self, env: Any) -> None:
+        out = to_gymnasium_vec(VecEnv(env, 2), array="jax")
+        obs, infos = out.reset(seed=0)
+        last = out.step(out.action_space.sample())
+        for x in (obs, last[0], last[-1]["final_obs"]):
+            assert jax.tree.structure(x) == jax.tree.structure(env.observation_space.dtype)
 
     def test_to_dm_env(self, env: Any) -> None:
         out = to_dm_env(env, seed=3)

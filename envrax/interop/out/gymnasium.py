@@ -15,7 +15,8 @@ from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
 from envrax.interop.peer.library import require
-from envrax.spaces import Dict, Discrete, Space, Tuple
+from envrax.spaces import Discrete, Space
+from envrax.spaces.composite import map_leaves
 
 require("gymnasium", "1.2", extra="gymnasium")
 
@@ -23,8 +24,6 @@ import gymnasium  # noqa: E402
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
 
 from envrax.interop.out.gymnasium_spec import HasSpec, PlayedSpec  # noqa: E402  # needs Gymnasium
-
-__all__ = ["GymnasiumEnv", "to_gymnasium"]
 
 FPS = 30
 
@@ -142,14 +141,11 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
 
 def with_ints(space: Space, x: Any) -> Any:
     """An element of a space with an int for each `Discrete`, which can be a key of a dict."""
-    if isinstance(space, Discrete):
-        return x.item()
-    if isinstance(space, Dict):
-        return {name: with_ints(child, x[name]) for name, child in space.spaces.items()}
-    if isinstance(space, Tuple):
-        pairs = zip(space.spaces, x, strict=True)
-        return tuple(with_ints(child, item) for child, item in pairs)
-    return x
+
+    def of_leaf(leaf: Space, x: Any) -> Any:
+        return x.item() if isinstance(leaf, Discrete) else x
+
+    return map_leaves(of_leaf, space, x)
 
 
 def metadata_of(env: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from envrax.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces import Discrete, MultiBinary, MultiDiscrete, Space
+from envrax.spaces.composite import map_leaves
 
 
 def gymnasium_mask(space: Space, mask: Any) -> Any:
@@ -14,12 +15,12 @@ def gymnasium_mask(space: Space, mask: Any) -> Any:
     For a `MultiDiscrete` it is a tuple of masks; for a `MultiBinary` it is the legal value of each
     entry, or 2 where both are legal.
     """
+    return map_leaves(_gymnasium_mask, space, mask)
+
+
+def _gymnasium_mask(space: Space, mask: Any) -> Any:
     if mask is None:
         return None
-    if isinstance(space, Dict):
-        return {name: gymnasium_mask(child, mask[name]) for name, child in space.spaces.items()}
-    if isinstance(space, Tuple):
-        return tuple(gymnasium_mask(*pair) for pair in zip(space.spaces, mask, strict=True))
     if isinstance(space, MultiDiscrete):
         return _rows(np.array(space.nvec), mask.astype(np.int8))
     if isinstance(space, MultiBinary):

@@ -18,11 +18,13 @@ from envrax.agent_values import require_one_agent
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
+from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
 from envrax.interop.peer.spaces import outer_dtype
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 
 require("minari", "0.5.4", extra="minari")
@@ -32,8 +34,6 @@ minari: Any = import_module("minari")
 EpisodeBuffer: Any = import_module("minari.data_collector").EpisodeBuffer
 DATASET_ID_RE: Any = import_module("minari.dataset.minari_dataset").DATASET_ID_RE
 get_dataset_path: Any = import_module("minari.storage").get_dataset_path
-
-__all__ = ["to_minari"]
 
 _WHO = "to_minari"
 
@@ -109,7 +109,6 @@ def to_minari(
     path = _new_path(dataset_id)
     found = _checked(_episodes(transitions), obs_space, action_space, record_infos)
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
-    dtypes = outer_dtype(obs_space), outer_dtype(action_space)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # one for each keyword that is left out
@@ -118,7 +117,8 @@ def to_minari(
             )
         dataset.storage.update_metadata({"envrax_env": repr(env)})
         longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
-        dataset.storage.update_episodes(_to_buffer(x, dtypes, record_infos, longest) for x in found)
+        how = obs_space, action_space, record_infos, longest
+        dataset.storage.update_episodes(_to_buffer(x, *how) for x in found)
     except BaseException:  # also Ctrl-C
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -191,26 +191,17 @@ def _require_writable(where: str, tree: Any) -> None:
         )
 
 
-def _writable(tree: Any) -> Any:
-    """The same in dicts and tuples, with float32 for float types that NumPy lacks."""
-    if is_mapping(tree):
-        return {key: _writable(x) for key, x in tree.items()}
-    if is_list(tree):
-        return tuple(map(_writable, tree))
-    is_small = isinstance(tree, np.ndarray) and jnp.issubdtype(tree.dtype, jnp.floating)
-    return tree.astype(np.float32) if is_small and tree.dtype.kind != "f" else tree
-
-
-def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool, longest: int) -> Any:
+def _to_buffer(
+    episode: Episode, obs_space: Space, action_space: Space, record_infos: bool, longest: int
+) -> Any:
     if len(episode.done) > longest:
         raise ValueError(
             f"{_WHO}: expected episodes of at most {longest} steps, which Minari reads whole from "
             f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
         )
-    obs, action = map(_writable, (episode.obs, episode.action))
     return EpisodeBuffer(
-        observations=jax.tree.map(_cast, dtypes[0], obs),
-        actions=jax.tree.map(_cast, dtypes[1], action),
+        observations=map_leaves(_cast, obs_space, episode.obs),
+        actions=map_leaves(_cast, action_space, episode.action),
         rewards=_writable(episode.reward),
         terminations=episode.terminated,
         truncations=episode.truncated,
@@ -218,13 +209,19 @@ def _to_buffer(episode: Episode, dtypes: tuple[Any, Any], record_infos: bool, lo
     )
 
 
-def _cast(dtype: Any, x: np.ndarray) -> np.ndarray:
-    return x.astype(dtype, copy=False)
+def _cast(space: Space, x: np.ndarray) -> np.ndarray:
+    return x.astype(outer_dtype(space), copy=False)
+
+
+def _writable(x: np.ndarray) -> np.ndarray:
+    """The same, in float32 for float types that NumPy lacks."""
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    return x.astype(np.float32) if is_float and x.dtype.kind != "f" else x
 
 
 def _infos(info: Any) -> dict[str, Any]:
     """Infos by flat names, since Minari reads no nested ones from Arrow; numbers in lists."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(_writable(info))
-    named = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+    leaves, _ = jax.tree_util.tree_flatten_with_path(mappings_as_dicts(info))
+    named = {jax.tree_util.keystr(k, simple=True, separator="/"): _writable(x) for k, x in leaves}
     rows = {name: np.concatenate([np.zeros_like(x[:1]), x]) for name, x in named.items()}
     return {name: list(x) if x.ndim == 1 else x for name, x in rows.items()}

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from envrax.batched_env import BatchedEnv
+from envrax._checks.marks import adds
 from envrax.env import JaxEnv
-from envrax.vec_env import VecEnv
 from envrax.wrappers.record_video import implements_render
 
 
@@ -12,13 +11,7 @@ def can_render(env: Any) -> bool:
     """Whether a `JaxEnv` can be drawn, or the slots of a batch."""
     if isinstance(env, JaxEnv):
         return implements_render(env)
-    if isinstance(env, VecEnv):
-        return implements_render(env.env)
-    if type(env).render_slot is BatchedEnv.render_slot:
-        return False
-    single = getattr(env, "unwrapped", None)
-    # A simulator on the host knows whether it was built to draw.
-    return getattr(env, "can_render", True) and (single is None or implements_render(single))
+    return bool(getattr(env, "can_render", adds(env.render_slot)))
 
 
 def require_render_mode(who: str, env: Any, render_mode: str | None) -> None:

@@ -23,7 +23,6 @@ from envrax.video.batch_recording import Recording
 from envrax.video.encoder import require_fps
 from envrax.video.ffmpeg import find_ffmpeg
 from envrax.video.film import Frame, Schedule, SlotRenderer, draw_now, same_state
-from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper, ForwardingBatch
 
 
@@ -135,8 +134,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 f"RecordVideo: expected slots that are worlds; got slots that are agents, of "
                 f"{env}. Record the worlds: `agents_as_slots(RecordVideo(...))`."
             )
-        env_of_slot = _slot_env(base)
-        if not (implements_render(env_of_slot) if env_of_slot else self.can_render):
+        if not self.can_render:
             raise TypeError(
                 f"RecordVideo requires a batch that renders its slots; got {env}. Give its "
                 "environment a `render(state)`, or the batch a `render_slot(state, slot_idx)`."
