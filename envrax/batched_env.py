@@ -255,6 +255,11 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         return self.step(state, actions)
 
     @property
+    def _has_last(self) -> bool:
+        """Whether `step` can show the observations before resets, as `final_obs`."""
+        return True
+
+    @property
     def _straight(self) -> bool:
         """Whether calls from Python reach a simulator on the host, with no program around it."""
         return not self.traceable
@@ -267,6 +272,11 @@ def is_straight(env: Any) -> bool:
     """Whether an environment, or a batch, is called straight from Python: compile nothing of it."""
     own: Any = env  # its members are private
     return own._straight if isinstance(env, BatchedEnv) else not own.traceable
+
+
+def shows_last(batch: AnyBatch) -> bool:
+    """Whether `step` of a batch can show the observations before resets, as `final_obs`."""
+    return batch._has_last  # pyright: ignore[reportPrivateUsage]
 
 
 def goes_straight(env: Any, args: Any) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from envrax.interop.gymnasium_spaces import to_space as to_space
     from envrax.interop.host.envpool import from_envpool as from_envpool
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
+    from envrax.interop.host.rsl_rl import from_rsl_rl as from_rsl_rl
     from envrax.interop.host.single import from_host as from_host
     from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
     from envrax.interop.out.brax import to_brax as to_brax
@@ -55,6 +56,7 @@ _BRIDGES = {
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",
     "from_host": "host.single",
+    "from_rsl_rl": "host.rsl_rl",
     "from_space": "gymnasium_spaces",
     "to_brax": "out.brax",
     "to_dm_env": "out.dm_env",

@@ -26,8 +26,6 @@ require("gymnasium", "1.2", extra="gymnasium")
 import gymnasium  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 
-__all__ = ["gymnasium_id", "register"]
-
 # The first `reset` compiles what is used. JAX must not start before: Gymnasium makes an environment
 # in the process that it then forks.
 _NOT_COMPILED = {"pre_warm": False}

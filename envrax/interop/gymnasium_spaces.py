@@ -13,8 +13,6 @@ require("gymnasium", "1.2", extra="gymnasium")
 
 import gymnasium.spaces as gym_spaces  # noqa: E402
 
-__all__ = ["from_space", "to_space"]
-
 
 def to_space(space: Space) -> gym_spaces.Space[Any]:
     """

@@ -27,6 +27,7 @@ from envrax.batched_env import (
     StepOptions,
     goes_straight,
     require_final_obs,
+    shows_last,
     step_with,
 )
 from envrax.compiled_batch import compilation_of, layout_of
@@ -88,7 +89,7 @@ class Transition(NamedTuple):
     next_obs : pytree of jax.Array
         The observation after the step, before any reset; where an episode ended, the next `obs` is
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
-        `terminated` is False.
+        `terminated` is False. None for a simulator that does not show it, as in `from_rsl_rl`.
     info : dict
         The info of the step, with `terminated` and `truncated`; and with `final_mask`, the mask of
         the legal actions in the state of `next_obs`, if the environment has masks.
@@ -349,9 +350,11 @@ def play_step(
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
-        options = StepOptions(final_obs=True, straight=straight)
+        has_last = shows_last(env)
+        options = StepOptions(final_obs=has_last, reasons=True, straight=straight)
         obs, state, reward, done, info = step_with(env, position.env_state, action, options)
-        require_final_obs(type(env).__name__, info)
+        if has_last:
+            require_final_obs(type(env).__name__, info)
         shape = (env.n_slots,)
         if straight and not isinstance(done, np.ndarray):
             ends = _compiled_end(env.name, shape, done, reasons_in(info))
@@ -359,7 +362,7 @@ def play_step(
             ends = episode_end(env, shape, done, info)
         done, terminated, truncated = ends
     info = {**info, "terminated": terminated, "truncated": truncated}
-    next_obs = info.pop("final_obs")
+    next_obs = info.pop("final_obs", None)
     transition = Transition(
         position.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from envrax._jax.types import is_inside_jit
-from envrax.video.encoder import free_number, open_video
+from envrax.video.encoder import open_video
 from envrax.video.film import Film, Frame, Row, Schedule, SlotRenderer, same_state
 from envrax.video.forks import forget_in_forks
 from envrax.video.frames import tile_frames
@@ -246,9 +246,8 @@ class Recording:
     def _write_one(self, prefix: str, episode: int, rows: list[Row]) -> None:
         pictures = map(self._picture, rows)
         first = next(pictures)
-        free = free_number(self.folder, prefix)
-        number = max(free, self._first_numbers.setdefault(prefix, free) + episode)
-        open_video(self.folder, number, self.fps, first, prefix).complete(pictures)
+        where = self.folder, self._first_numbers, episode
+        open_video(*where, self.fps, first, prefix).complete(pictures)
 
     def _picture(self, row: Row) -> np.ndarray:
         images = [frame() for frame in row]

@@ -126,14 +126,22 @@ class VideoWriter:
 
 
 def open_video(
-    folder: Path, number: int, fps: float, frame: np.ndarray, prefix: str = "episode"
+    folder: Path,
+    first_numbers: dict[str, int],
+    episode: int,
+    fps: float,
+    frame: np.ndarray,
+    prefix: str = "episode",
 ) -> VideoWriter:
     """
     Open a numbered MP4 file of `RecordVideo` in a folder, which is made if it is missing.
 
-    If the number is taken, the next free number is used.
+    `first_numbers` holds the number of episode 0 for each prefix, which the first file decides. If
+    the number of the episode is taken, the next free number is used.
     """
     require_image("RecordVideo: expected `render` to give", frame)
+    free = free_number(folder, prefix)
+    number = max(free, first_numbers.setdefault(prefix, free) + episode)
     folder.mkdir(parents=True, exist_ok=True)
     return VideoWriter("RecordVideo", *_claim_path(folder, prefix, number), fps, frame)
 

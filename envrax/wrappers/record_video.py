@@ -12,7 +12,7 @@ import numpy as np
 from envrax._checks.marks import adds
 from envrax._jax.types import is_traced
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.video.encoder import VideoWriter, free_number, open_video, require_fps
+from envrax.video.encoder import VideoWriter, open_video, require_fps
 from envrax.video.ffmpeg import find_ffmpeg
 from envrax.video.film import same_state
 from envrax.wrappers.base import Wrapper, layers
@@ -89,7 +89,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self.recording_trigger = recording_trigger
         self._episode = -1
         self._steps = 0
-        self._first_number: int | None = None  # the number in the file name of episode 0
+        self._first_numbers: dict[str, int] = {}  # in the names of files, of episode 0
         self._last: Any = None  # the state that the last reset or step returned
         self._recording = False
         self._video: VideoWriter | None = None  # from the first step that is recorded
@@ -180,11 +180,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def _open(self, frame: np.ndarray) -> None:
         # Absolute, because ffmpeg reads a leading "-" as an option.
         folder = Path(self.output_dir).expanduser().absolute()
-        free = free_number(folder)
-        if self._first_number is None:
-            self._first_number = free
-        number = max(free, self._first_number + self._episode)
-        self._video = open_video(folder, number, self.fps, frame)
+        where = folder, self._first_numbers, self._episode
+        self._video = open_video(*where, self.fps, frame)
         self._finalizer = weakref.finalize(self, self._video.close)
 
     def _end(self) -> None:

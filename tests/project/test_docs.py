@@ -63,7 +63,7 @@ APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
-    ("docs/trainers/others.md#",): pytest.mark.nightly,
+    ("docs/trainers/others.md#", "docs/trainers/mjlab"): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/",): pytest.mark.trainers,
 }

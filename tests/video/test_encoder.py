@@ -189,7 +189,7 @@ def test_a_film_belongs_to_the_process_that_began_it(run_python: Any) -> None:
         def frame(grey):
             return np.full(FilmEnv.shape, FilmEnv.grey * grey, np.uint8)
 
-        video = open_video(Path("films"), 0, 30, frame(0))
+        video = open_video(Path("films"), {}, 0, 30, frame(0))
         batch = Recording([0], Path("films"), 30, None, None, Schedule(None, None, 0))
         begun = batch.begins([False], lambda place: lambda: frame(2))
         after = lambda place: lambda: frame(3)

@@ -190,11 +190,11 @@ def test_numbers_go_on_after_those_of_earlier_runs(tmp_path: Path) -> None:
 def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: str
 ) -> None:
-    def outdated(folder: Path) -> int:
+    def outdated(folder: Path, _: str) -> int:
         (folder / existing).write_bytes(b"theirs")
         return 0
 
-    monkeypatch.setattr("envrax.wrappers.record_video.free_number", outdated)
+    monkeypatch.setattr("envrax.video.encoder.free_number", outdated)
     play(film(tmp_path), 3)
     assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
     assert (tmp_path / existing).read_bytes() == b"theirs"

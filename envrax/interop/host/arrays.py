@@ -59,9 +59,11 @@ def _other_parts(who: str, expected: str, got: str) -> ValueError:
     )
 
 
-def copy_as(types: Any, x: Any, who: str) -> Any:
+def copy_as(types: Any, x: Any, who: str, read: Callable[[Any], Any] = np.asarray) -> Any:
     """
     Copies of a simulator's arrays, which it may overwrite, as arrays of `types`.
+
+    Arrays that `read` gives as JAX arrays are copies already, and stay on their device.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def copy_as(types: Any, x: Any, who: str) -> Any:
     """
 
     def copy(type_: jax.ShapeDtypeStruct, leaf: Any) -> Any:
-        given = np.asarray(leaf)
+        given = read(leaf)
         if given.shape != type_.shape or given.dtype == object:
             raise ValueError(
                 f"{who}: expected the simulator to give an array of {type_.shape}, {type_.dtype}; "
@@ -83,6 +85,8 @@ def copy_as(types: Any, x: Any, who: str) -> Any:
 
 def _cast(given: Any, dtype: Any, who: str) -> Any:
     """A copy in another dtype. Finite floats must stay finite, and other numbers equal."""
+    if isinstance(given, jax.Array):
+        return given.astype(dtype)
     if given.dtype == dtype:
         return np.array(given, order="C")
     with np.errstate(all="ignore"):
@@ -99,7 +103,12 @@ def _cast(given: Any, dtype: Any, who: str) -> Any:
 
 
 def copy_rewards_and_ends(
-    n: int, rewards: Any, terminated: Any, truncated: Any, who: str
+    n: int,
+    rewards: Any,
+    terminated: Any,
+    truncated: Any,
+    who: str,
+    read: Callable[[Any], Any] = np.asarray,
 ) -> RewardsAndEnds:
     """
     Copies of the rewards and of both ends of `n` slots.
@@ -111,7 +120,7 @@ def copy_rewards_and_ends(
     """
 
     def column(name: str, x: Any, dtype: Any) -> Any:
-        given = np.asarray(x)
+        given = read(x)
         if given.shape == (n,) and given.dtype == dtype:
             return given.copy()
         is_numeric = given.shape == (n,) and kind(given.dtype) != "other"
@@ -144,6 +153,8 @@ def with_rows(into: Any, where: Any, rows: Any) -> Any:
     """A copy of `into` with `rows` at the places `where`: an index, indices or a mask."""
 
     def write(x: Any, new: Any) -> Any:
+        if isinstance(x, jax.Array):
+            return x.at[where].set(new)
         x = x.copy()
         x[where] = new
         return x

@@ -34,8 +34,6 @@ from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import with_full_masks
 
-__all__ = ["HostBatch", "HostBatchState"]
-
 _RESET = -1  # in place of the number of a call
 _NUMBERS = itertools.count()  # of calls, over all batches
 # By `id` of the simulator, which its owner keeps alive: simulators of users need not be hashable.
@@ -146,6 +144,10 @@ class HostBatch(BatchedEnv[Space, Space]):
         return True
 
     @property
+    def _has_last(self) -> bool:
+        return self.simulator.has_last or not self.simulator.resets_itself
+
+    @property
     def n_slots(self) -> int:
         return self.simulator.n
 
@@ -201,11 +203,14 @@ class HostBatch(BatchedEnv[Space, Space]):
         self._require_state(state, who)
         self._require_possible(options, who)
         straight = options.straight or goes_straight(self, (state, actions))
-        actions = conform(self._action_space, to_numpy(actions), who)
+        if not (straight and self.simulator.on_device):
+            actions = to_numpy(actions)
+        actions = conform(self._action_space, actions, who)
         if not is_traced(actions):  # before a cast wraps integers around
             require_legal(self.single_action_space, actions, who)
         following = partial(self._following, state.rng)
         if straight:
+            options = options._replace(straight=True)
             rngs, out = self._step_on_host(who, options, state.call, state.step, actions, following)
         else:
             rngs, seeds = following()
@@ -283,10 +288,10 @@ class HostBatch(BatchedEnv[Space, Space]):
         return old if self.simulator.base_seed else keys_where(mask, new, old)
 
     def _begun_by(self, who: str, straight: bool, *given: Any) -> _Begun:
-        run = partial(self._begin_on_host, who)
+        run = partial(self._begin_on_host, who, straight)
         return run(*given) if straight else call_host(run, self._begun_types, *given)
 
-    def _begin_on_host(self, who: str, *given: Any) -> _Begun:
+    def _begin_on_host(self, who: str, straight: bool, *given: Any) -> _Begun:
         call, step, done, mask, seeds = jax.tree.map(np.asarray, given)
         self._take_turn(call, who)
         if int(call) == _RESET:
@@ -295,7 +300,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             obs = self._ask(self.simulator.begin_where, mask, seeds)
         else:
             obs = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.simulator.obs_types)
-        obs = copy_as(self.simulator.obs_types, obs, who)
+        obs = copy_as(self.simulator.obs_types, obs, who, self._read(straight))
         return self._begun(obs, np.where(mask, np.int32(0), step), done & ~mask, who)
 
     def _step_on_host(
@@ -310,17 +315,18 @@ class HostBatch(BatchedEnv[Space, Space]):
         """The keys of the episodes that follow, if any begin, and the results of a step."""
         simulator = self.simulator
         info_types = simulator.info_types
+        read = self._read(options.straight)
         self._take_turn(call, who)
         obs, *columns, info, last = self._ask(simulator.step, actions, options.final_obs)
-        ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who=who)
-        infos = {k: copy_as(v, info[k], f"{who}: info {k!r}") for k, v in info_types.items()}
+        ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who=who, read=read)
+        infos = {k: copy_as(v, info[k], f"{who}: info {k!r}", read) for k, v in info_types.items()}
         infos |= {"terminated": ends.terminated, "truncated": ends.truncated}
-        obs = copy_as(simulator.obs_types, obs, who)
+        obs = copy_as(simulator.obs_types, obs, who, read)
         done = ends.done
         begins = done & options.autoreset
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
-            infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who)
+            infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who, read)
             if simulator.has_mask:
                 infos["final_mask"] = self._masks(who)
             elif "action_mask" in infos:
@@ -330,11 +336,14 @@ class HostBatch(BatchedEnv[Space, Space]):
             rng, seeds = following()
             seeds = jax.tree.map(np.asarray, seeds)
             first = self._ask(simulator.begin_where, begins, seeds)
-            first = copy_as(simulator.obs_types, first, who)
+            first = copy_as(simulator.obs_types, first, who, read)
             obs = with_rows(obs, begins, take_rows(first, begins))
         steps = np.where(begins, np.int32(0), np.asarray(step) + np.int32(1))
         begun = self._begun(obs, steps, done & ~begins, who)
         return rng, _Stepped(begun, begins, ends.rewards, done, infos)
+
+    def _read(self, straight: bool) -> Callable[[Any], Any]:
+        return partial(self.simulator.array, straight=straight)
 
     def _begun(self, obs: Any, step: Any, done: Any, who: str) -> _Begun:
         return _Begun(obs, step, done, np.int32(self._newest), self._masks(who))

@@ -16,8 +16,6 @@ from envrax.spaces.base import canonical
 
 require("gymnasium", "1.2", extra="gymnasium")
 
-__all__ = ["EnvPoolSimulator", "from_envpool"]
-
 WHO = "from_envpool"
 _SUFFIX = "GymnasiumEnvPool"
 

@@ -36,8 +36,6 @@ require("gymnasium", "1.2", extra="gymnasium")
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.async_vector_env import AsyncState  # noqa: E402
 
-__all__ = ["GymnasiumSimulator", "from_gymnasium_vec"]
-
 InfoKeys = Sequence[str] | Mapping[str, Space]
 Column = tuple[Any, Mask]  # the values of all slots, and the slots that gave one
 

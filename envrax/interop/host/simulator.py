@@ -49,6 +49,8 @@ class VectorSimulator(ABC):
         Whether `masks` gives masks of legal actions.
     can_render : bool, default False
         Whether `draw` draws a slot.
+    on_device : bool, default False
+        Whether its arrays lie on a device of JAX that is no CPU, and stay there.
     """
 
     who: str
@@ -62,6 +64,7 @@ class VectorSimulator(ABC):
     is_asynchronous = False
     has_mask = False
     can_render = False
+    on_device = False
 
     @property
     def owned(self) -> Any:
@@ -107,6 +110,10 @@ class VectorSimulator(ABC):
             Of all slots. `last_obs` has the observations before any reset; it is read only if
             `last`, from a simulator that resets itself.
         """
+
+    def array(self, x: Any, straight: bool = False) -> Any:
+        """One of its arrays for NumPy; or a copy for JAX, if `on_device` and called `straight`."""
+        return np.asarray(x)
 
     def masks(self) -> Any:
         """The masks of the actions that are legal now."""

@@ -14,8 +14,6 @@ from envrax.interop.host.simulator import VectorSimulator, require_info_names, t
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
 
-__all__ = ["from_host"]
-
 WHO = "from_host"
 
 

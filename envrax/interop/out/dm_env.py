@@ -19,8 +19,6 @@ require("dm_env", "1.6", package="dm-env", extra="dm-env")
 dm_env: Any = import_module("dm_env")
 specs: Any = import_module("dm_env.specs")
 
-__all__ = ["DmEnv", "to_dm_env"]
-
 _WHO = "to_dm_env"
 
 

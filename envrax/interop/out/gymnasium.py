@@ -25,8 +25,6 @@ from gymnasium.envs.registration import EnvSpec  # noqa: E402
 
 from envrax.interop.out.gymnasium_spec import HasSpec, PlayedSpec  # noqa: E402  # needs Gymnasium
 
-__all__ = ["GymnasiumEnv", "to_gymnasium"]
-
 FPS = 30
 
 

@@ -25,8 +25,6 @@ from gymnasium.vector.utils import batch_space  # noqa: E402
 from envrax.interop.out.gymnasium import metadata_of  # noqa: E402  # needs Gymnasium
 from envrax.interop.out.gymnasium_spec import HasSpec  # noqa: E402
 
-__all__ = ["GymnasiumVectorEnv", "to_gymnasium_vec"]
-
 _WHO = "to_gymnasium_vec"
 
 

@@ -35,8 +35,6 @@ EpisodeBuffer: Any = import_module("minari.data_collector").EpisodeBuffer
 DATASET_ID_RE: Any = import_module("minari.dataset.minari_dataset").DATASET_ID_RE
 get_dataset_path: Any = import_module("minari.storage").get_dataset_path
 
-__all__ = ["to_minari"]
-
 _WHO = "to_minari"
 
 

@@ -24,8 +24,6 @@ require("pettingzoo", "1.25", extra="pettingzoo")
 # By name, since a type checker takes `import pettingzoo` for this file.
 pettingzoo: Any = import_module("pettingzoo")
 
-__all__ = ["PettingZooEnv", "to_pettingzoo"]
-
 _WHO = "to_pettingzoo"
 
 

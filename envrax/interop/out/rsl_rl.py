@@ -31,8 +31,6 @@ require("rsl_rl", "5.0", package="rsl-rl-lib", extra="rsl-rl")
 VecEnv: Any = import_module("rsl_rl.env").VecEnv
 TensorDict: Any = import_module("tensordict").TensorDict
 
-__all__ = ["RslRlVecEnv", "to_rsl_rl"]
-
 _WHO = "to_rsl_rl"
 
 

@@ -26,8 +26,6 @@ from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
 from envrax.interop.gymnasium_spaces import to_space  # noqa: E402  # needs Gymnasium
 
-__all__ = ["Sb3VecEnv", "to_sb3"]
-
 _WHO = "to_sb3"
 
 

@@ -70,6 +70,10 @@ class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self.env.agents
 
     @property
+    def _has_last(self) -> bool:
+        return self.env._has_last
+
+    @property
     def unwrapped(self) -> AnyEnv | None:
         """The base environment of every slot; None if the slots are not of a `JaxEnv`."""
         return getattr(self.env, "unwrapped", None)

@@ -1,0 +1,235 @@
+# pyright: basic, reportMissingImports=false
+"""`from_rsl_rl`: simulators of Torch tensors, by rsl_rl's protocol, as a batched environment."""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._jax.types import output_types
+from envrax.interop.host.batch import HostBatch
+from envrax.interop.host.simulator import VectorSimulator
+from envrax.interop.out.tensors import require_torch
+from envrax.interop.peer.spaces import nested, unbounded
+from envrax.spaces import Space
+from envrax.spaces.base import canonical
+
+__all__ = ["RslRlSimulator", "from_rsl_rl"]
+
+WHO = "from_rsl_rl"
+_FORMS = "(observations, rewards, dones, extras), or with privileged observations in second place"
+
+
+class RslRlSimulator(VectorSimulator):
+    """A `VecEnv` of rsl_rl; see `from_rsl_rl`."""
+
+    who = WHO
+    base_seed = True
+
+    def __init__(
+        self, vec_env: Any, observation_space: Space | None, action_space: Space | None
+    ) -> None:
+        missing = [x for x in ("num_envs", "num_actions", "step") if not hasattr(vec_env, x)]
+        if missing:
+            raise TypeError(
+                f"{WHO}: expected a VecEnv by rsl_rl's protocol; got {vec_env!r} without "
+                f"{', '.join(missing)}. Pass the library's own wrapper for rsl_rl."
+            )
+        self._torch: Any = require_torch()
+        self.vec_env = vec_env
+        self.n = int(vec_env.num_envs)
+        base: Any = getattr(vec_env, "unwrapped", vec_env)
+        self._base = base
+        self._has_privileged = False
+        self.name = type(base).__name__
+        cfg: Any = getattr(base, "cfg", None)
+        # A simulator that leaves the reset to its caller shows the last observation of an episode.
+        self.resets_itself = getattr(cfg, "auto_reset", True) or not _begins_some(base)
+        self.has_last = bool(getattr(cfg, "compute_final_obs", False))
+        first = self._present() if hasattr(vec_env, "get_observations") else self._begun()
+        self.device = jax.tree.leaves(first)[0].device
+        self.on_device = self.device.type != "cpu"
+        seen = jax.tree.map(self._type_of, first)
+        actions = jax.ShapeDtypeStruct((int(vec_env.num_actions),), np.float32)
+        self.observation_space = observation_space or _own_space(base, "observation", seen)
+        self.action_space = action_space or _own_space(base, "action", actions)
+
+    @property
+    def owned(self) -> Any:
+        return self._base
+
+    def _type_of(self, x: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(x.shape[1:], canonical(self.array(x).dtype))
+
+    def array(self, x: Any, straight: bool = False) -> Any:
+        if not isinstance(x, self._torch.Tensor):
+            return np.asarray(x)
+        x = x.detach()
+        if straight and self.on_device:
+            # A copy: simulators write their buffers again, and DLPack would share them.
+            return jnp.from_dlpack(x.clone(memory_format=self._torch.contiguous_format))
+        return x.cpu().numpy()
+
+    def begin(self, seeds: Any) -> Any:
+        seed = getattr(self.vec_env, "seed", getattr(self._base, "seed", None))
+        if callable(seed):
+            seed(int(seeds))
+        return self._begun()
+
+    def _begun(self) -> Any:
+        with self._torch.no_grad():
+            returned = self.vec_env.reset()
+        # What some return is from before the reset.
+        has_present = hasattr(self.vec_env, "get_observations")
+        return self._present() if has_present else _groups(_first_of(returned))
+
+    def _present(self) -> Any:
+        privileged = getattr(self.vec_env, "get_privileged_observations", lambda: None)()
+        self._has_privileged = privileged is not None
+        return _groups(_first_of(self.vec_env.get_observations()), privileged)
+
+    def require_begin_where(self) -> None:
+        if self.resets_itself:
+            super().require_begin_where()
+
+    def begin_where(self, mask: Any, seeds: Any) -> Any:
+        ids = self._torch.as_tensor(np.flatnonzero(mask), device=self.device)
+        with self._torch.no_grad():
+            self._base.reset(env_ids=ids)
+        return self._present()
+
+    def step(self, actions: Any, last: bool) -> Any:
+        torch = self._torch
+        if isinstance(actions, jax.Array):
+            given = torch.from_dlpack(jax.block_until_ready(actions)).clone()
+        else:
+            given = torch.as_tensor(actions, device=self.device)
+        with torch.no_grad():
+            obs, *privileged, rewards, dones, extras = _tuple_of(self.vec_env.step(given))
+        obs = _groups(obs, *(privileged if self._has_privileged else ()))
+        ended = self.array(dones).astype(bool)
+        truncated = self.array(extras.get("time_outs", False)).astype(bool) & ended
+        terminated = ended & ~truncated
+        if "time_outs" in extras and hasattr(self._base, "reset_terminated"):
+            # Both ends at once, of which `time_outs` tells one.
+            terminated = self.array(self._base.reset_terminated).astype(bool) & ended
+            truncated = ended & (truncated | ~terminated)
+        if self.resets_itself:
+            self._require_reset(ended)
+        last_obs = None
+        if last and self.has_last and ended.any():
+            final = _groups(extras["final_obs"])
+            rows = torch.as_tensor(ended, device=self.device)
+            last_obs = jax.tree.map(lambda x, y: _with_rows(x, y, rows), obs, final)
+        return obs, rewards, terminated, truncated, {}, obs if last_obs is None else last_obs
+
+    def _require_reset(self, ended: Any) -> None:
+        """Refuse a simulator that resets in the next step, whose counters have gone on."""
+        for name in ("episode_length_buf", "progress_buf"):
+            steps = getattr(self._base, name, None)
+            if steps is not None and ended.any() and self.array(steps)[ended].any():
+                raise RuntimeError(
+                    f"{WHO}: expected a simulator that resets a slot in the step that ends its "
+                    f"episode; got {self.name}, whose `{name}` goes on. It would give one step "
+                    "more, which is no transition: let its `step` reset."
+                )
+
+    def close(self) -> None:
+        getattr(self.vec_env, "close", lambda: None)()
+
+
+def from_rsl_rl(
+    vec_env: Any,
+    *,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
+    final_obs: bool = False,
+    name: str | None = None,
+) -> HostBatch:
+    """
+    Simulators of Torch tensors that speak rsl_rl's protocol as a `BatchedEnv`.
+
+    They are those of mjlab, Isaac Lab, Genesis and legged_gym, and `to_rsl_rl`. Tensors are copied
+    to the dtypes of the spaces. On a CPU the batch gives NumPy arrays. On another device it takes
+    and gives JAX arrays there, but inside of `jax.jit`, where they cross the host.
+
+    Parameters
+    ----------
+    vec_env : rsl_rl.env.VecEnv
+        Any object with `num_envs`, `num_actions` and `step(actions) -> (observations, rewards,
+        dones, extras)`, and `get_observations` or a `reset` that returns them. Observations are
+        one tensor, a dict or a TensorDict, whose groups become a `Dict`. With
+        `get_privileged_observations`, and those in second place of five values, they are the group
+        `"critic"` beside `"policy"`. It belongs to the batch from then on.
+    observation_space, action_space : Space, optional
+        The spaces of one slot. By default its own of Gymnasium, `single_observation_space` and
+        `single_action_space`, where they have the shapes seen; else unbounded.
+    final_obs : bool, default False
+        Add `infos["final_obs"]`, as `VecEnv` does.
+    name : str, optional
+        The name for logs; the class of the simulator if not given.
+
+    Returns
+    -------
+    HostBatch
+        An end is a truncation where `extras["time_outs"]` says so, and a termination where not, or
+        where `reset_terminated` of the simulator says so. `reset(rng)` calls `seed` of the
+        simulator, if it has one; that of mjlab seeds Torch, NumPy and Python for the whole process,
+        and leaves what was drawn when it was built. One that resets its slots shows no last
+        observation, but with `compute_final_obs` of Isaac Lab: without it `final_obs` is refused,
+        and `next_obs` of `rollout` is None. mjlab with `auto_reset=False` has it.
+
+    Raises
+    ------
+    TypeError
+        If it lacks a part of the protocol, or returns something else from a step.
+    RuntimeError
+        If it resets a slot only in the step after the end of an episode.
+    """
+    simulator = RslRlSimulator(vec_env, observation_space, action_space)
+    return HostBatch(simulator, final_obs=final_obs, name=name)
+
+
+def _begins_some(base: Any) -> bool:
+    reset = getattr(base, "reset", None)
+    return reset is not None and "env_ids" in inspect.signature(reset).parameters
+
+
+def _tuple_of(returned: Any) -> tuple[Any, ...]:
+    if not isinstance(returned, tuple) or len(returned) not in (4, 5):
+        got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise TypeError(f"{WHO}: expected step to return {_FORMS}; got {got}.")
+    return returned
+
+
+def _first_of(returned: Any) -> Any:
+    """The observations of a reset, which may come with extras."""
+    return returned[0] if isinstance(returned, tuple) else returned
+
+
+def _groups(obs: Any, privileged: Any = None) -> Any:
+    """Observations as one tensor, or as a dict of groups."""
+    if isinstance(obs, Mapping) or hasattr(obs, "batch_size"):  # a TensorDict is no Mapping
+        return {key: _groups(obs[key]) for key in sorted(obs.keys())}
+    return obs if privileged is None else {"critic": privileged, "policy": obs}
+
+
+def _with_rows(x: Any, rows_of: Any, rows: Any) -> Any:
+    x = x.clone()
+    x[rows] = rows_of[rows]
+    return x
+
+
+def _own_space(base: Any, kind: str, types: Any) -> Space:
+    """The simulator's own space of Gymnasium, if it has these types; else an unbounded one."""
+    found = getattr(base, f"single_{kind}_space", None)
+    if type(found).__module__.startswith("gymnasium"):
+        from_space = import_module("envrax.interop.gymnasium_spaces").from_space
+        space = from_space(found)
+        if output_types(space.sample) == types:
+            return space
+    return nested(unbounded, types)
