@@ -50,7 +50,7 @@ def test_200_steps_are_those_of_the_functions(adapter: Any, id: str) -> None:
     env = make(f"gymnasium/{id}", max_steps=limit)
     peer, params = env.unwrapped.peer, env.unwrapped.peer.get_default_params()
     given = {} if params is None else {"params": params}
-    shaped = adapter.CliffWalkingEnv is type(env)
+    shaped = id.startswith("tabular/CliffWalking")
 
     def begin(key: Any) -> Any:
         first, second = jax.random.split(key)

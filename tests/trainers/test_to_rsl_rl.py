@@ -198,7 +198,7 @@ def test_rewards_are_float32() -> None:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "one environment": (lambda: to_rsl_rl(robot()), "VecEnv"),
     "discrete actions": (lambda: to_rsl_rl(VecEnv(CountingEnv(), 2)), "Box of floats"),
-    "nested": (lambda: to_rsl_rl(VecEnv(Nested(), 2)), "groups"),
+    "nested": (lambda: to_rsl_rl(VecEnv(Nested(), 2)), "one dict of arrays"),
     "no limit": (lambda: write(VecEnv(robot(2**31 - 1), 2)), "limit"),
     "shape of actions": (
         lambda: to_rsl_rl(VecEnv(robot(), 2), seed=0).step(torch.zeros(1, 2)),

@@ -3,7 +3,7 @@
 import importlib
 import sys
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import reduce
 from types import ModuleType
@@ -175,9 +175,7 @@ def key_used_twice(reason: str) -> dict[str, str]:
     return dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
 
 
-def suite_of(
-    env_class: type[PeerEnv], ids: Iterable[str], classes: Mapping[str, type[PeerEnv]] = {}
-) -> EnvSuite:
+def suite_of(env_class: type[PeerEnv], ids: Iterable[str]) -> EnvSuite:
     """
     The suite of a library: its own ids, unchanged, under the prefix `env_class.library`.
 
@@ -187,12 +185,10 @@ def suite_of(
         The adapter.
     ids : iterable of str
         The library's ids.
-    classes : mapping, optional
-        Other adapters, by the ids that have one.
     """
     if isinstance(ids, str):
         raise TypeError(f"suite_of: expected a list of ids; got {ids!r}. Pass `[{ids!r}]`.")
-    specs = [EnvSpec(id, classes.get(id, env_class), PeerConfig(id=id)) for id in ids]
+    specs = [EnvSpec(id, env_class, PeerConfig(id=id)) for id in ids]
     return EnvSuite(env_class.library, env_class.library, "", [], specs)
 
 
