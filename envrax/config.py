@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import jax
@@ -30,12 +30,6 @@ class FieldError(TypeError):
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Replaceable:
     """The base of states and configs: tells type checkers what `@chex.dataclass` does."""
-
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-            require_decorated(cls.__name__, cls)  # else chex knows no such fields
-            return super().__new__(cls)
 
     if TYPE_CHECKING:
 
@@ -135,6 +129,19 @@ def _read_only(x: Any) -> Any:
     copied: Any = cast(Any, x).copy()  # again where it is read-only: it may be a view
     copied.flags.writeable = False
     return copied
+
+
+def tells_undecorated(cls: type[ObjectT]) -> type[ObjectT]:
+    """Let a subclass without its decorator, which inherits this `__init__`, be told so."""
+    init: Any = cls.__init__
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **fields: Any) -> None:
+        require_decorated(type(self).__name__, type(self))
+        init(self, *args, **fields)
+
+    cast(Any, cls).__init__ = checked
+    return cls
 
 
 def require_decorated(who: str, cls: type | None) -> None:

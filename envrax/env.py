@@ -21,6 +21,7 @@ from envrax.config import (
     rebuilt,
     require_decorated,
     resolve_config,
+    tells_undecorated,
 )
 from envrax.spaces import Space
 
@@ -38,6 +39,7 @@ class Resource:
         self.close()
 
 
+@tells_undecorated
 @chex.dataclass
 class EnvState(Replaceable):
     """
@@ -58,6 +60,7 @@ class EnvState(Replaceable):
     done: jax.Array
 
 
+@tells_undecorated
 @chex.dataclass
 class EnvConfig(Config):
     """

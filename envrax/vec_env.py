@@ -174,14 +174,17 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         return self.env.config
 
     @property
+    @hands_on
     def single_observation_space(self) -> ObsSpaceT:
         return self.env.observation_space
 
     @property
+    @hands_on
     def single_action_space(self) -> ActSpaceT:
         return self.env.action_space
 
     @property
+    @hands_on
     def action_space(self) -> Space:
         return self._action_space
 
