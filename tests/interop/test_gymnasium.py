@@ -397,13 +397,14 @@ def test_a_reset_in_gymnasium_costs_the_other_slots_their_step() -> None:
     """To be dropped from the page once `FunctionalJaxVectorEnv` keeps their transitions."""
     theirs: Any = gymnasium.make_vec("phys2d/CartPole-v1", 4)
     assert isinstance(theirs, FunctionalJaxVectorEnv)
-    theirs.reset(seed=0)
-    before = theirs.state.at[0, 0].set(9.0)  # slot 0 is off the track
-    theirs.state = before
-    _, _, terminated, _, _ = theirs.step(np.ones(4, np.int32))
-    assert terminated.tolist() == [True, False, False, False]
-    before = theirs.state
-    _, rewards, *_ = theirs.step(np.ones(4, np.int32))
+    with jax.numpy_dtype_promotion("standard"):  # as Gymnasium's users have it
+        theirs.reset(seed=0)
+        before = theirs.state.at[0, 0].set(9.0)  # slot 0 is off the track
+        theirs.state = before
+        _, _, terminated, _, _ = theirs.step(np.ones(4, np.int32))
+        assert terminated.tolist() == [True, False, False, False]
+        before = theirs.state
+        _, rewards, *_ = theirs.step(np.ones(4, np.int32))
     np.testing.assert_array_equal(theirs.state[1:], before[1:])
     assert (rewards == 1).all()
 
