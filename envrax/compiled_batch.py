@@ -19,7 +19,6 @@ from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
-from envrax.spaces import Space
 from envrax.spaces.conform import conform, conformed_types
 
 _PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
@@ -54,10 +53,6 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         self._copies = StateCopies()
         for name in _PROGRAMS:
             vars(self).pop(name, None)  # those of the batch that this one is a copy of
-
-    @cached_property
-    def _action_space(self) -> Space:
-        return self.action_space  # read once: it may be built on every access
 
     @cached_property
     def _reset_program(self) -> Compiled:
@@ -189,7 +184,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self._step_with(state, actions, self._options)
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        actions = conform(self._action_space, actions, f"{type(self).__name__}.step")
+        actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
         state = self._copies(state)
         if self.layout is not None:
             state = self._on_mesh(state, "step")
@@ -254,7 +249,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, StepOptions]:
         """The types of the arguments of `step`, from those of the results of `reset`."""
-        actions = conformed_types(self._action_space)
+        actions = conformed_types(self.action_space)
         if self.layout is not None:
             layouts = jax.tree.map(lambda _: self.layout, actions)
             actions = with_shardings(actions, layouts)

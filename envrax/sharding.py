@@ -239,7 +239,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         super().compile(cache_dir)
         if self.compilation is not None and self.sharding.is_fully_addressable:
             # JAX also compiles the transfer of actions that lie on one device.
-            actions = conformed_types(self._action_space)
+            actions = conformed_types(self.action_space)
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), actions)
             to_sharding(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
 

@@ -109,7 +109,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         self.num_envs = num_envs
         self._autoreset: AutoReset | Literal[False] | None = cast(Any, autoreset)
         self._options = StepOptions(autoreset=autoreset is not False, final_obs=final_obs)
-        self._action_space = env.action_space.batch(num_envs)
+        self._actions = env.action_space.batch(num_envs)
         how = Compilation(cache_dir_of(env), donate)
         self._use(how if jit_compile else None)
 
@@ -186,7 +186,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     @hands_on
     def action_space(self) -> Space:
-        return self._action_space
+        return self._actions
 
     if TYPE_CHECKING:
 
