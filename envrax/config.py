@@ -341,9 +341,10 @@ def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
     if wanted == "integer" and kind(x.dtype) == "integer":
         fits = x.aval.weak_type or np.can_cast(x.dtype, canonical(dtype))  # or it wraps around
     if not fits or x.shape != np.shape(in_force):
+        cast_it = "Cast it" if dtype is None else f"Cast it to {canonical(dtype)}"
         shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
         raise FieldError(
             f"{who}: expected `{name}` to be of kind {wanted}{shape}, as its value {in_force!r}; "
-            f"got {x.dtype}{list(x.shape)}. Cast it, or leave it out."
+            f"got {x.dtype}{list(x.shape)}. {cast_it}, or leave it out."
         )
     return strip_weak_type(jnp.asarray(x, canonical(dtype)))

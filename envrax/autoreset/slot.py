@@ -48,7 +48,7 @@ def require_rewards(env: Any, rewards: Any) -> None:
         raise TypeError(
             f"{type(env).__name__}: expected step to return {expected}; got "
             f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
-            "agents names them in its property `agents`."
+            "agents names them in its property `agents`, and returns a plain `dict`."
         )
 
 

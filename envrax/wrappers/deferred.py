@@ -76,6 +76,11 @@ class WrapperMeta(ABCMeta):
             if cls.each_agent and args[0].agents:
                 return cls._of_world(*args, **kwargs)
             wrapper = super().__call__(*args, **kwargs)
+            if "env" not in vars(wrapper):
+                raise TypeError(
+                    f"{cls.__name__}: expected `__init__` to call `super().__init__(env)`; got a "
+                    "wrapper without an environment. Call it first."
+                )
             wrapper._arguments = args, kwargs  # `__init__` may store them under other names
             return wrapper
 

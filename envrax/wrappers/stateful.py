@@ -1,5 +1,6 @@
 """`StatefulWrapper`: the base class of wrappers with a state of their own."""
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
@@ -94,7 +95,18 @@ class StatefulWrapper(
         obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
         common: Any = {"env_state": inner, "rng": inner.rng, "step": inner.step, "done": inner.done}
-        return obs, self._state_class(**fields, **common)
+        try:
+            return obs, self._state_class(**fields, **common)
+        except (TypeError, ValueError):
+            own = [x.name for x in dataclasses.fields(self._state_class) if x.name not in common]
+            given: Any = fields
+            if not isinstance(given, dict) or {*own} != given.keys():
+                got = [*map(str, given)] if isinstance(given, dict) else type(given).__name__
+                raise TypeError(
+                    f"{type(self).__name__}: expected on_reset to return a dict of the fields "
+                    f"{sorted(own)} of {self._state_class.__name__}; got {got}."
+                ) from None
+            raise
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, inner, reward, done, info = super().step(state, action)

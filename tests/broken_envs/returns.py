@@ -36,6 +36,11 @@ class InfoIsNone(Edited):
         return *returned[:4], None
 
 
+class InfoHasANumberAsKey(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], {**returned[4], 1: returned[2]}
+
+
 class InfoHasAText(Edited):
     def edit(self, *returned: Any) -> Any:
         return *returned[:4], {**returned[4], "mood": "good"}
@@ -141,7 +146,7 @@ class ImageGrows(Drift):
 
 BROKEN: dict[str, list[Any]] = {
     "reset_returns": [ResetGivesTheObservationAlone, StateIsADict],
-    "step_returns": [StepGivesFour, StepRaises, InfoIsNone],
+    "step_returns": [StepGivesFour, StepRaises, InfoIsNone, InfoHasANumberAsKey],
     "reset_after_begins_an_episode": [
         NextEpisodeIsOver,
         NextEpisodeCountsOn,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,13 +28,15 @@ from envrax import (
     MultiVecEnv,
     RecordEpisodeStatistics,
     ResizeObservation,
+    RewardWrapper,
+    StatefulWrapper,
     VecEnv,
     rollout,
     start,
 )
 from envrax.interop import from_host
 from envrax.testing import ChaseWorld, CountingEnv
-from envrax.wrappers import DomainRandomization, TimeAwareObservation
+from envrax.wrappers import DomainRandomization, TimeAwareObservation, WrapperState
 
 KEY = jax.random.key(0)
 
@@ -127,6 +130,34 @@ class Simulator:
         return np.float32(0), 0.0, False, False, {}
 
 
+@chex.dataclass
+class WaitState(WrapperState[Any]):
+    waited: Any
+
+
+class Waits(StatefulWrapper[Any, Any, WaitState, Any, Any]):
+    fields: Any = None
+
+    def on_reset(self, obs: Any) -> Any:
+        return obs, self.fields
+
+
+class NoFields(Waits):
+    fields: Any = {}  # noqa: RUF012
+
+
+class OwnStep(Waits):
+    fields: Any = {"waited": 0, "step": 0}  # noqa: RUF012
+
+
+class Forgets(RewardWrapper[Any, Any, Any, Any]):
+    def __init__(self, env: Any) -> None:
+        self.factor = 2
+
+    def reward(self, reward: Any) -> Any:
+        return reward
+
+
 KEY_OR_SEED = r"reset: expected a PRNG key; got seed=3. Write `reset\(jax.random.key\(3\)\)`."
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a seed for an environment": (lambda: Named().reset(**SEED), f"Named.{KEY_OR_SEED}"),
@@ -166,6 +197,18 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a state without its decorator": (
         lambda: ItsState().reset(KEY),
         "expected NotDecorated to be a `@chex.dataclass`; got a class without it. Write",
+    ),
+    "no field of its own": (
+        lambda: NoFields(CountingEnv()).reset(KEY),
+        r"NoFields: expected on_reset to return a dict of the fields \['waited'\] of .*; got \[\]",
+    ),
+    "a field of the base": (
+        lambda: OwnStep(CountingEnv()).reset(KEY),
+        r"OwnStep: expected on_reset .*; got \['waited', 'step'\]",
+    ),
+    "a wrapper without its environment": (
+        lambda: Forgets(CountingEnv()),
+        r"Forgets: expected `__init__` to call `super\(\).__init__\(env\)`",
     ),
     "two draws of one field": (
         lambda: DomainRandomization(DomainRandomization(CountingEnv(), draw), draw),

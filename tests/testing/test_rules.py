@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
 from broken_envs.episodes import TruncatedIsNotDone
@@ -14,6 +15,7 @@ from broken_envs.spaces import ObservationIsAnInteger, ObservationLacksAKey
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
 from fakes import NestedEnv
 
+from envrax import Wrapper
 from envrax.testing import CountingEnv
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
 
@@ -30,6 +32,17 @@ def test_a_rule_finds_what_breaks_it(env_class: Any, rule: str) -> None:
     found = faults(rule, env_class(), num_steps=2 if rule == "compiles_once" else 8)
     assert found and all(fault.where.startswith(env_class.__name__) for fault in found)
     assert all(fault.fix.endswith(".") for fault in found)
+
+
+class EndsInAHook(Wrapper[Any, Any, Any, Any]):
+    def done(self, done: Any) -> Any:
+        return jnp.ones_like(done)
+
+
+def test_a_hook_of_done_does_not_end_episodes() -> None:
+    """The statistics of a wrapper inside would miss such an end."""
+    (fault,) = faults("done_is_a_flag", EndsInAHook(CountingEnv()))
+    assert (fault.where, fault.got) == ("EndsInAHook.done", "True for False")
 
 
 PAIRS = [(env_class, rule) for rule, x in BROKEN.items() for env_class in x]

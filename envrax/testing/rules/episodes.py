@@ -31,6 +31,13 @@ def done_is_a_flag(probe: Probe) -> Faults:
     if bool(done):
         yield Fault(".reset", "`state.done` to be False", "True", "Start with `jnp.bool_(False)`.")
     like = describe_weak(probe.after_hooks("done", jnp.bool_(False)))
+    if like == "bool[]":
+        for flag in (False, True):
+            after = bool(probe.after_hooks("done", jnp.bool_(flag)))
+            if after != flag:
+                fix = "End episodes in `on_step` or `step`, by `state.replace(done=...)` as well."
+                yield Fault(".done", "a bool to stay as it is", f"{after} for {flag}", fix)
+                return
     for t in probe.uncompiled:
         for name, x, expected in (("state.done", t.state.done, "bool[]"), ("done", t.done, like)):
             if describe(x) != expected:

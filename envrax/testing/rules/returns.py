@@ -1,6 +1,6 @@
 """Rules on the results of `reset`, `step`, `observe` and `render`."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -79,9 +79,15 @@ def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
         fix = "Extend EnvState with `@chex.dataclass`."
         got = type(returned[1]).__name__
         yield Fault(f".{method}", "the second value to be an EnvState", got, fix)
-    if size == 5 and not isinstance(returned[4], dict):
+    info: Any = returned[4] if size == 5 else {}
+    is_dict = isinstance(cast(object, info), dict)
+    if not is_dict:
         fix = "Return `{}` if there is none."
-        yield Fault(f".{method}", "info to be a dict", repr(returned[4]), fix)
+        yield Fault(f".{method}", "info to be a dict", repr(info), fix)
+    for key in cast(Any, info) if is_dict else ():
+        if not isinstance(key, str):
+            fix = "Use a string as the key."
+            yield Fault(f".{method}", "the keys of `info` to be strings", repr(key), fix)
 
 
 def reset_and_step_agree(probe: Probe) -> Faults:
@@ -145,10 +151,6 @@ returns, bit for bit where both are compiled together."""
 def info_is_fixed(probe: Probe) -> Faults:
     """`info` has the same string keys, shapes and dtypes on every step, and holds only arrays."""
     first = probe.uncompiled[0].info
-    for key in first:
-        if not isinstance(key, str):
-            fix = "Use a string as the key."
-            yield Fault(".step", "the keys of `info` to be strings", repr(key), fix)
     for leaf, x in leaves(first, "info").items():
         if (got := describe(x)).startswith("a "):
             fix = "Remove it, or encode it as a number."
