@@ -148,6 +148,11 @@ def _to_numpy(steps: Any) -> Transition:
             "episodes: expected the steps of one environment; got those of a fleet. Take one "
             "member's, `Transition(*(field[member] for field in steps))`."
         )
+    if steps.next_obs is None:
+        raise TypeError(
+            "episodes: expected steps with `next_obs`; got None, from a simulator that does not "
+            "show the last observation of an episode. See `from_rsl_rl` for those that do."
+        )
     bits: Any = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, steps)
     arrays: Transition = jax.tree.map(np.asarray, jax.device_get(bits))
     shape = arrays.done.shape

@@ -35,7 +35,7 @@ class Computed:
 
 
 class SpaceIsComputedInTheTrace(Drift):
-    observation_space = Computed()
+    observation_space: Any = Computed()  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @dataclass(frozen=True)

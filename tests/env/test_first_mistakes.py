@@ -49,9 +49,15 @@ class Parts(NamedTuple):
 class Named(EpisodicEnv[Dict, Discrete, EnvState, EnvConfig]):
     """Its space is a `Dict`, and its observations are something else with these entries."""
 
-    observation_space = Dict(image=Box(0, 255, (4, 4, 3), jnp.uint8), place=Box(-9.0, 9.0, (2,)))
-    action_space = Discrete(2)
     give: Any = Parts
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(image=Box(0, 255, (4, 4, 3), jnp.uint8), place=Box(-9.0, 9.0, (2,)))
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(2)
 
     def begin(self, key: jax.Array, **episode: Any) -> EnvState:
         return EnvState(**episode)
@@ -103,8 +109,13 @@ class NotDecorated(EnvState):
 
 
 class ItsState(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
-    observation_space = Box(-1.0, 1.0, ())
-    action_space = Discrete(2)
+    @property
+    def observation_space(self) -> Box:
+        return Box(-1.0, 1.0, ())
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(2)
 
     def reset(self, rng: jax.Array) -> Any:
         common: Any = dict(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))

@@ -83,7 +83,7 @@ class Mixed(Computed):
         return Box(-1000.0, jnp.float32(1000), (2,))
 
     @cached_property
-    def action_space(self) -> Any:
+    def action_space(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return Box(*jnp.linspace(0.0, 2.0, 2), ())
 
 
@@ -123,7 +123,9 @@ class Reversed(ActionWrapper[Any, Any, Any, Any]):
 class Batch(BatchedEnv[Any, Any]):
     """A batch of the user, whose spaces `jnp` computes."""
 
-    n_slots = 3
+    @property
+    def n_slots(self) -> int:
+        return 3
 
     @property
     def single_observation_space(self) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from trainers import torch_simulators as simulators
 
-from envrax import Box, Dict, RescaleAction, VecEnv, evaluate, make, rollout, start
+from envrax import Box, Dict, RescaleAction, VecEnv, episodes, evaluate, make, rollout, start
 from envrax.interop import from_rsl_rl, to_rsl_rl
 from envrax.testing import check_batched_env
 from envrax.wrappers.vector import NormalizeObservation
@@ -88,6 +88,10 @@ def test_no_observation_of_the_next_episode_stands_for_the_last(make: Any) -> No
     found = evaluate(from_rsl_rl(make()), None, KEY, 8)
     assert (found.lengths >= 1).all() and found.complete.all()
     _, state = batch.reset(KEY)
+    with pytest.raises(TypeError, match="episodes: expected steps with `next_obs`; got None"):
+        list(episodes(steps))
+    with pytest.raises(TypeError, match="to_rsl_rl: expected a batch that shows the last obs"):
+        to_rsl_rl(from_rsl_rl(make()))
     with pytest.raises(TypeError, match="expected a simulator that gives the last observation"):
         from_rsl_rl(make(), final_obs=True).step(state, np.zeros((4, 2), np.float32))
 
@@ -134,9 +138,8 @@ def test_out_and_in_again() -> None:
     env = RescaleAction(env, min_action=-1.0, max_action=1.0)
     back = from_rsl_rl(to_rsl_rl(VecEnv(env, 3), seed=1))
     batch = VecEnv(env, 3)
-    # The bridge resets when it is built, and again for `reset`.
-    rng, _ = jax.random.split(jax.random.key(1))
-    obs, state = batch.reset(jax.random.split(rng)[1])
+    seed = int(jax.random.bits(KEY, (), np.uint32) >> np.uint32(2))
+    obs, state = batch.reset(jax.random.split(jax.random.key(seed))[1])
     found, of_back = back.reset(KEY)
     for row in np.random.default_rng(0).uniform(-1, 1, (30, 3, 1)).astype(np.float32):
         np.testing.assert_array_equal(found["policy"], obs)
@@ -157,6 +160,11 @@ def test_spaces_of_its_own_and_given_ones() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(TypeError, match=r"by rsl_rl's protocol; got .* without num_envs"):
         from_rsl_rl(object())
+    with pytest.raises(TypeError, match=r"expected `action_space` of shape \(2,\), float32"):
+        from_rsl_rl(simulators.Balls(), action_space=Box(-1.0, 1.0, (1,)))
+    batch = from_rsl_rl(simulators.AsGymnasium())
+    with pytest.raises(TypeError, match="got rewards that are bools, as the five values of Gym"):
+        batch.step(batch.reset(KEY)[1], np.zeros((4, 2)))
     batch = from_rsl_rl(simulators.ResetsLater())
     with pytest.raises(RuntimeError, match="resets a slot in the step that ends its"):
         rollout(batch, None, start(batch, KEY), 30)

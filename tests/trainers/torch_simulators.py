@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """Small simulators of Torch tensors, in the forms in which libraries speak rsl_rl's protocol."""
 
 from types import SimpleNamespace
@@ -143,3 +144,11 @@ class ResetsLater(Balls):
         dones = self._move(actions)
         self._ended = dones.nonzero()[:, 0]
         return self.observed(), self.rewards, dones, self.extras
+
+
+class AsGymnasium(Balls):
+    """No wrapper for rsl_rl, but five values as Gymnasium has them."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, _, extras = super().step(actions)
+        return obs, rewards, self.fell.clone(), extras["time_outs"].clone(), {}

@@ -852,7 +852,8 @@ class FloatDone(peers.GymnaxLike):
 
 class TakesAConfig(peers.GymnaxLike):
     default_params = None  # type: ignore[assignment]
-    observation_space, action_space = peers.Spaces.observation_space, peers.Spaces.action_space
+    observation_space: Any = peers.Spaces.observation_space
+    action_space: Any = peers.Spaces.action_space
 
     def reset_env(self, key: Any, config: Any) -> Any:
         return super().reset_env(key, config)

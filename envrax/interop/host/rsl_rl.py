@@ -33,7 +33,8 @@ class RslRlSimulator(VectorSimulator):
     def __init__(
         self, vec_env: Any, observation_space: Space | None, action_space: Space | None
     ) -> None:
-        missing = [x for x in ("num_envs", "num_actions", "step") if not hasattr(vec_env, x)]
+        protocol = "num_envs", "num_actions", "reset", "step"
+        missing = [name for name in protocol if not hasattr(vec_env, name)]
         if missing:
             raise TypeError(
                 f"{WHO}: expected a VecEnv by rsl_rl's protocol; got {vec_env!r} without "
@@ -57,6 +58,11 @@ class RslRlSimulator(VectorSimulator):
         actions = jax.ShapeDtypeStruct((int(vec_env.num_actions),), np.float32)
         self.observation_space = observation_space or _own_space(base, "observation", seen)
         self.action_space = action_space or _own_space(base, "action", actions)
+        if output_types(self.action_space.sample) != actions:
+            raise TypeError(
+                f"{WHO}: expected `action_space` of shape {actions.shape}, float32, as "
+                f"`num_actions` says; got {self.action_space}."
+            )
 
     @property
     def owned(self) -> Any:
@@ -78,11 +84,13 @@ class RslRlSimulator(VectorSimulator):
         seed = getattr(self.vec_env, "seed", getattr(self._base, "seed", None))
         if callable(seed):
             seed(int(seeds))
-        return self._begun()
+            return self._begun()
+        takes_seed = "seed" in inspect.signature(self.vec_env.reset).parameters
+        return self._begun(seed=int(seeds)) if takes_seed else self._begun()
 
-    def _begun(self) -> Any:
+    def _begun(self, **seed: int) -> Any:
         with self._torch.no_grad():
-            returned = self.vec_env.reset()
+            returned = self.vec_env.reset(**seed)
         # What some return is from before the reset.
         has_present = hasattr(self.vec_env, "get_observations")
         return self._present() if has_present else _groups(_first_of(returned))
@@ -110,6 +118,12 @@ class RslRlSimulator(VectorSimulator):
             given = torch.as_tensor(actions, device=self.device)
         with torch.no_grad():
             obs, *privileged, rewards, dones, extras = _tuple_of(self.vec_env.step(given))
+        if getattr(rewards, "dtype", None) == torch.bool:
+            raise TypeError(
+                f"{WHO}: expected step to return {_FORMS}; got rewards that are bools, as the "
+                "five values of Gymnasium have them. Pass the library's own wrapper for rsl_rl."
+            )
+        extras = extras or {}
         obs = _groups(obs, *(privileged if self._has_privileged else ()))
         ended = self.array(dones).astype(bool)
         truncated = self.array(extras.get("time_outs", False)).astype(bool) & ended
@@ -130,8 +144,8 @@ class RslRlSimulator(VectorSimulator):
     def _require_reset(self, ended: Any) -> None:
         """Refuse a simulator that resets in the next step, whose counters have gone on."""
         for name in ("episode_length_buf", "progress_buf"):
-            steps = getattr(self._base, name, None)
-            if steps is not None and ended.any() and self.array(steps)[ended].any():
+            steps = vars(self._base).get(name)
+            if steps is not None and self.array(steps)[ended].any():
                 raise RuntimeError(
                     f"{WHO}: expected a simulator that resets a slot in the step that ends its "
                     f"episode; got {self.name}, whose `{name}` goes on. It would give one step "
@@ -160,8 +174,8 @@ def from_rsl_rl(
     Parameters
     ----------
     vec_env : rsl_rl.env.VecEnv
-        Any object with `num_envs`, `num_actions` and `step(actions) -> (observations, rewards,
-        dones, extras)`, and `get_observations` or a `reset` that returns them. Observations are
+        Any object with `num_envs`, `num_actions`, `reset()` and `step(actions) -> (observations,
+        rewards, dones, extras)`, and `get_observations` if `reset` returns none. Observations are
         one tensor, a dict or a TensorDict, whose groups become a `Dict`. With
         `get_privileged_observations`, and those in second place of five values, they are the group
         `"critic"` beside `"policy"`. It belongs to the batch from then on.
@@ -177,11 +191,12 @@ def from_rsl_rl(
     -------
     HostBatch
         An end is a truncation where `extras["time_outs"]` says so, and a termination where not, or
-        where `reset_terminated` of the simulator says so. `reset(rng)` calls `seed` of the
-        simulator, if it has one; that of mjlab seeds Torch, NumPy and Python for the whole process,
-        and leaves what was drawn when it was built. One that resets its slots shows no last
-        observation, but with `compute_final_obs` of Isaac Lab: without it `final_obs` is refused,
-        and `next_obs` of `rollout` is None. mjlab with `auto_reset=False` has it.
+        where `reset_terminated` of the simulator says so. `reset(rng)` calls its `seed`, or its
+        `reset(seed=...)`; without both it ignores the key. `seed` of mjlab seeds Torch, NumPy and
+        Python for the whole process, and leaves what was drawn when it was built. One that resets
+        its slots shows no last observation, but with `compute_final_obs` of Isaac Lab: without it
+        `final_obs` is refused, and `next_obs` of `rollout` is None. mjlab with `auto_reset=False`
+        has it.
 
     Raises
     ------

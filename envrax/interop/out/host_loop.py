@@ -24,6 +24,7 @@ from envrax.batched_env import (
     StepOptions,
     is_straight,
     require_final_obs,
+    shows_last,
     step_with,
 )
 from envrax.compiled_batch import compilation_of
@@ -93,6 +94,11 @@ class HostLoop:
         self._who = who
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
+        if isinstance(env, BatchedEnv) and not shows_last(env):
+            raise TypeError(
+                f"{who}: expected a batch that shows the last observation of an episode; got "
+                f"{env!r}, whose simulator shows only the first of the next. Train with `rollout`."
+            )
         self._on_device = on_device
         self._same_step = same_step
         self._options = StepOptions(autoreset=same_step, final_obs=True)

@@ -79,12 +79,13 @@ def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
         fix = "Extend EnvState with `@chex.dataclass`."
         got = type(returned[1]).__name__
         yield Fault(f".{method}", "the second value to be an EnvState", got, fix)
-    info: Any = returned[4] if size == 5 else {}
-    is_dict = isinstance(cast(object, info), dict)
+    info = cast(Any, returned[4] if size == 5 else {})
+    is_dict = isinstance(info, dict)
     if not is_dict:
         fix = "Return `{}` if there is none."
         yield Fault(f".{method}", "info to be a dict", repr(info), fix)
-    for key in cast(Any, info) if is_dict else ():
+    keys: list[object] = [*info] if is_dict else []
+    for key in keys:
         if not isinstance(key, str):
             fix = "Use a string as the key."
             yield Fault(f".{method}", "the keys of `info` to be strings", repr(key), fix)
