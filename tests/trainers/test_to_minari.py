@@ -243,6 +243,8 @@ def test_an_error_leaves_nothing(error: type[BaseException], folder: Path) -> No
     assert not [path for path in folder.rglob("*") if path.name.startswith("data")]
     with pytest.raises(gymnasium.error.Error):
         to_minari(ID, pieces(env), env, env_spec="envrax/Nothing-v0")
+    with pytest.raises(ValueError, match="expected `env_spec` of an environment with observation"):
+        to_minari(ID, pieces(env), env, env_spec="Pendulum-v1")
     assert to_minari(ID, pieces(env), env).total_steps == 27
 
 

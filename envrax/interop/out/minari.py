@@ -17,7 +17,7 @@ import numpy as np
 from envrax.agent_values import require_one_agent
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.gymnasium_spaces import to_space
+from envrax.interop.gymnasium_spaces import from_space, to_space
 from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
 from envrax.interop.peer.spaces import outer_dtype
@@ -26,6 +26,7 @@ from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
 from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
+from envrax.spaces.masks import mask_shape
 
 require("minari", "0.5.4", extra="minari")
 
@@ -93,9 +94,10 @@ def to_minari(
     TypeError
         If `env` is no environment of one agent, or the steps are none, as for `episodes`.
     ValueError
-        If there are no steps, they do not fit the spaces of `env`, a key of a dict cannot be a name
-        in the file, a dict is empty or an array has no elements, an episode is longer than Minari
-        reads in Arrow and Parquet, 32,767 steps, or the id is malformed or taken.
+        If there are no steps, they do not fit the spaces of `env`, `env_spec` makes an environment
+        of other spaces, a key of a dict cannot be a name in the file, a dict is empty or an array
+        has no elements, an episode is longer than Minari reads in Arrow and Parquet, 32,767 steps,
+        or the id is malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
@@ -115,6 +117,8 @@ def to_minari(
             dataset = minari.create_dataset_from_buffers(
                 dataset_id, [], env_spec, jpeg_encoding=jpeg_encoding, **spaces, **metadata
             )
+        if env_spec is not None:
+            _require_like(dataset.recover_environment(), obs_space, action_space)
         dataset.storage.update_metadata({"envrax_env": repr(env)})
         longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
         how = obs_space, action_space, record_infos, longest
@@ -123,6 +127,20 @@ def to_minari(
         shutil.rmtree(path, ignore_errors=True)
         raise
     return minari.load_dataset(dataset_id)
+
+
+def _require_like(made: Any, obs_space: Space, action_space: Space) -> None:
+    """Raise a ValueError unless what `env_spec` makes has observations and actions like these."""
+    try:
+        for name, space in ("observation_space", obs_space), ("action_space", action_space):
+            theirs = from_space(getattr(made, name))
+            if theirs.shape != space.shape or mask_shape(theirs) != mask_shape(space):
+                raise ValueError(
+                    f"{_WHO}: expected `env_spec` of an environment with {name} {space}; got one "
+                    f"with {theirs}. Name the one that was played, or leave it out."
+                )
+    finally:
+        made.close()
 
 
 def _new_path(dataset_id: str) -> Path:
