@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -200,6 +201,15 @@ def test_errors_of_a_simulator_arrive() -> None:
     assert_trees_equal(steps.obs["where"][:1], expected.obs["where"])
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Python's own handler: a process that a shell started in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("wrap", [lambda env: env, vector.RecordEpisodeStatistics])
 def test_an_interrupt_arrives_in_the_step_in_which_it_comes(wrap: Any) -> None:
     n_steps = 0
