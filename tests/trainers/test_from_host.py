@@ -257,9 +257,9 @@ ROW = np.zeros(1, np.float32)
 OTHER_PARTS: dict[str, tuple[Any, str]] = {
     "a missing key": ({"a": ROW}, r"a dict with keys \['a', 'b'\]; got keys \['a'\]"),
     "an extra key": ({"a": ROW, "b": (ROW, 1), "c": 1}, r"got keys \['a', 'b', 'c'\]"),
-    "no dict": (ROW, "a dict with keys .* got ndarray"),
-    "a missing part": ({"a": ROW, "b": (ROW,)}, "a tuple of length 2; got 1 parts"),
-    "no tuple": ({"a": ROW, "b": 1}, "a tuple of length 2; got ndarray"),
+    "no dict": (ROW, r"a dict with keys .* got \(.*\) \w+\."),
+    "a missing part": ({"a": ROW, "b": (ROW,)}, "a tuple of length 2; got a tuple of length 1"),
+    "no tuple": ({"a": ROW, "b": 1}, r"a tuple of length 2; got \(\) int64"),
 }
 
 
@@ -271,7 +271,9 @@ def test_observations_of_other_parts_than_the_space(case: str) -> None:
         def reset(self, seed: int) -> Any:
             return obs
 
-    with pytest.raises(ValueError, match=f"from_host: expected the simulator to give .*{message}"):
+    with pytest.raises(
+        ValueError, match=f"from_host: expected what the simulator gives to be .*{message}"
+    ):
         from_host(Other, 2, PLACES, Discrete(3)).reset(KEY)
 
 
@@ -430,5 +432,5 @@ def test_another_protocol_is_one_class() -> None:
             ask()
     _, state, *_ = step(state, rows[0])  # none of these calls lost it
     env.step(state, rows[0])
-    with pytest.raises(TypeError, match="Ticks, which shows only"):
-        envrax.rollout(env, None, envrax.start(env, KEY), 2)
+    _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 2)
+    assert steps.next_obs is None and steps.done.shape[0] == 2

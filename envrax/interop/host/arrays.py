@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.spaces.base import is_array, is_list, is_mapping, kind
+from envrax.spaces.base import is_array, is_list, is_mapping, kind, require_container
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -35,28 +35,18 @@ def map_types(who: str, function: Callable[..., Any], types: Any, *trees: Any) -
     ValueError
         If a tree has other keys than `types`, or another number of parts.
     """
+    advice = "Correct the space that it declares."
     if is_mapping(types):
         for tree in trees:
-            if not is_mapping(tree) or tree.keys() != types.keys():
-                got = f"keys {sorted(map(str, tree))}" if is_mapping(tree) else type(tree).__name__
-                raise _other_parts(who, f"a dict with keys {sorted(types)}", got)
+            require_container(types, tree, who, "what the simulator gives", advice)
         items = types.items()
         return {k: map_types(who, function, v, *(x[k] for x in trees)) for k, v in items}
     if is_list(types):
+        trees = tuple([*x] if is_array(x) and np.ndim(x) else x for x in trees)
         for tree in trees:
-            parts = [*tree] if is_list(tree) or (np.ndim(tree) and is_array(tree)) else None
-            if parts is None or len(parts) != len(types):
-                got = type(tree).__name__ if parts is None else f"{len(parts)} parts"
-                raise _other_parts(who, f"a tuple of length {len(types)}", got)
+            require_container(types, tree, who, "what the simulator gives", advice)
         return tuple(map_types(who, function, *row) for row in zip(types, *trees, strict=True))
     return function(types, *trees)
-
-
-def _other_parts(who: str, expected: str, got: str) -> ValueError:
-    return ValueError(
-        f"{who}: expected the simulator to give {expected}; got {got}. Correct the space that it "
-        "declares."
-    )
 
 
 def copy_as(types: Any, x: Any, who: str, read: Callable[[Any], Any] = np.asarray) -> Any:
