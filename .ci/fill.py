@@ -7,12 +7,14 @@ quotation says where that stands. So data stands once. `templates` has the cards
 the page of all ids.
 """
 
+import fnmatch
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import markdown
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -23,6 +25,7 @@ from benchmarks import gallery, pages  # noqa: E402
 from benchmarks.libraries import with_adapter  # noqa: E402
 from envrax.libraries import cards as evidence  # noqa: E402
 from envrax.libraries import known  # noqa: E402
+from envrax.registry import get_spec  # noqa: E402
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES  # noqa: E402
 
 MARK = re.compile(r"<!-- fill (\w+) -->\n(?:>.*\n)*")
@@ -65,8 +68,29 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def cards(library: str) -> str:
-    """What is known of a library, and a card for each of its ids."""
+    """What is known of a library, and a card for each of its ids, which begins with what it is."""
     return TEMPLATES.get_template("cards.html").render(library=library)
+
+
+def faults(library: str) -> str:
+    """What is known to differ in a library from what one expects, by patterns of its ids."""
+    items: list[str] = []
+    for pattern, found in evidence.descriptions(library).items():
+        if "faults" in found:
+            ids = fnmatch.filter(evidence.ids(library), f"{library}/{pattern}")
+            version = evidence.described(ids[0])["version"]
+            items += [f"<li><code>{pattern}</code>: {in_html(found['faults'])} ({version}).</li>"]
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def docstring(id: str) -> Markup:
+    """Of the class and the config of an id, where no file of descriptions says what it is."""
+    if evidence.described(id):
+        return Markup()
+    spec = get_spec(id)
+    text = evidence.docstring(spec.env_class)
+    config = f"`{spec.default_config}`: {evidence.docstring(type(spec.default_config))}"
+    return Markup(markdown.markdown(f"{text}\n- **Config**: {config}", extensions=["tables"]))
 
 
 def environments(_: str) -> str:
@@ -190,8 +214,8 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters |= {"anchor": anchor, "in_html": in_html}
-TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, facts, cells)}
+TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, docstring, facts, cells)}
 TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
 TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
 TABLES = {**pages.TABLES, "adapters": adapters, "bridges": bridges, "rules": rules}
-PARTS = {"cards": cards, "environments": environments}
+PARTS = {"cards": cards, "faults": faults, "environments": environments}
