@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
 from benchmarks.libraries import with_adapter  # noqa: E402
+from envrax.command.find import FACETS, facets, words  # noqa: E402
 from envrax.libraries import cards as evidence  # noqa: E402
 from envrax.libraries import known  # noqa: E402
 from envrax.registry import get_spec  # noqa: E402
@@ -32,10 +33,7 @@ WIDTH, HEIGHT = 260, 110  # of a curve
 LEFT, BOTTOM, EDGE = 54, 18, 8  # room for its scales
 PICTURES = ROOT / "docs/libraries"
 CHOICES = {
-    "agents": {"one": "one", "several": "several"},
-    "observations": {x: x for x in ("vector", "grid", "pixels", "several arrays")},
-    "actions": {x: x for x in ("discrete", "continuous", "several")},
-    "learned": {x: x for x in ("solved", "learns", "does not learn", "not tried")},
+    **FACETS,
     "speed": {f"{10**n}": f"over {evidence.short(10**n)}" for n in (4, 5, 6, 7)},
     "port": {x: x for x in ("the same", "the same step", "not refuted", "not the same")},
 }
@@ -167,41 +165,25 @@ def curve(id: str) -> dict[str, Any]:
 def facts(id: str) -> dict[str, str]:
     """Of the page of all ids: what the filter reads of an id, by the names of `CHOICES`."""
     row = known()[id]
-    action = row.get("action", "")
     ports = {port[1].partition(";")[0].partition(" (")[0] for port in row.get("ports", [])}
-    kind = "continuous" if action.startswith("Box float") else "discrete"
-    return {
-        "agents": "several" if "agents" in row or "world" in row else "one",
-        "observations": kind_of(row.get("obs", "")),
-        "actions": kind if action.startswith(("Box", "Discrete")) else "several",
-        "learned": row.get("learned", "not tried"),
-        "speed": f"{row.get('speed', [0])[-1]:.0f}",
-        "port": "|".join(sorted(ports)),
-    }
+    chosen = {name: "|".join(found) for name, found in facets(id).items()}
+    speed = f"{row.get('speed', [0])[-1]:.0f}"
+    return {**chosen, "speed": speed, "port": "|".join(sorted(ports)), "words": " ".join(words(id))}
 
 
 def cells(id: str) -> dict[str, str]:
     """Of the page of all ids: the cells of an id, by their heads."""
     row = known()[id]
     returns = " → ".join(f"{value:,g}" for value, _ in row.get("trained", []))
+    steps = evidence.short(row.get("steps", 0))
     fastest = row.get("speed", [0])[-1]
     return {
         "observations": row.get("obs", ""),
         "actions": row.get("action", ""),
-        "learned": f"{returns}, {row['learned']}" if returns else "",
+        "learned": f"{returns} in {steps} steps, {row['learned']}" if returns else "",
         "steps a second": evidence.short(fastest) if fastest else "",
         "checked": row["verdict"].partition(":")[0],
     }
-
-
-def kind_of(space: str) -> str:
-    """Of an observation; pixels have two axes of 32 or more."""
-    if space.startswith("{") or "arrays" in space or space.startswith("("):
-        return "several arrays"
-    sizes = [int(size) for size in re.findall(r"\d+", space.partition("[")[2])]
-    if sum(size >= 32 for size in sizes) >= 2:
-        return "pixels"
-    return "grid" if len(sizes) > 1 else "vector" if space else ""
 
 
 def anchor(id: str) -> str:

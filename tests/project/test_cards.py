@@ -14,6 +14,7 @@ import envrax
 from benchmarks import evidence as results
 from benchmarks.libraries import LIBRARIES, verdicts, with_adapter
 from envrax.__main__ import main
+from envrax.command.find import kind_of, words
 from envrax.libraries import known, library_ids
 from envrax.libraries.cards import about, bars, card, curve, described, descriptions, docstring, ids
 
@@ -36,7 +37,7 @@ def test_each_id_is_described_and_each_pattern_is_of_some_id(library: str) -> No
     said = {"about", "observations", "actions", "reward", "start", "ends", "version", "source"}
     for id in ids(library):
         found = described(id)
-        assert {*found} == said and all(found.values()), id
+        assert {*found} - {"words"} == said and all(found.values()), id
         choices = re.fullmatch(r"(?:\d+ x )?Discrete\((\d+)\)", known()[id].get("action", ""))
         if isinstance(found["actions"], list) and "action" in known()[id]:
             assert choices and int(choices[1]) == len(found["actions"]), id
@@ -147,21 +148,37 @@ def test_show_prints_the_card_of_a_library_that_is_not_installed(
 
 
 @pytest.mark.parametrize(
-    ("space", "kind"),
+    ("space", "meaning", "kind"),
     [
-        ("Box float32[4]", "vector"),
-        ("Box float32[10, 10, 4]", "grid"),
-        ("Box uint8[128, 128, 3]", "pixels"),
-        ("MultiBinary bool[4, 64, 32]", "pixels"),
-        ("{grid: Box int32[64, 64], step: Box int32[]}", "several arrays"),
-        ("13 arrays: a, b", "several arrays"),
-        ("2 x Box uint8[4, 5, 26]", "grid"),
-        ("Discrete(16)", "vector"),
-        ("", ""),
+        ("Box float32[4]", "", "vector"),
+        ("Box float32[10, 10, 4]", "an image", "grid"),
+        ("Box uint8[128, 128, 3]", "", "pixels"),
+        ("Box uint8[19, 19, 3]", "uint8 image of the maze", "pixels"),
+        ("Box uint8[19, 19, 3]", "for each cell its kind", "grid"),
+        ("MultiBinary bool[4, 64, 32]", "", "pixels"),
+        ("{grid: Box int32[64, 64], step: Box int32[]}", "", "arrays"),
+        ("13 arrays: a, b", "", "arrays"),
+        ("2 x Box uint8[4, 5, 26]", "", "grid"),
+        ("Discrete(16)", "", "vector"),
     ],
 )
-def test_kinds_of_observations(space: str, kind: str) -> None:
-    assert SITE["kind_of"](space) == kind
+def test_kinds_of_observations(space: str, meaning: str, kind: str) -> None:
+    assert kind_of(space, meaning) == kind
+
+
+def test_find_takes_the_words_of_the_filter(capsys: pytest.CaptureFixture[str]) -> None:
+    def found(*words: str) -> list[str]:
+        assert main(["find", *words]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    pixels = [line.split()[0] for line in found("pixels", "discrete", "learned")]
+    assert "classic/Catch-v0" in pixels and not [id for id in pixels if id.startswith("navix/")]
+    assert {id.partition("/")[0] for id in pixels} == {
+        id.partition("/")[0] for id in ids() if {"pixels", "discrete", "learned"} <= {*words(id)}
+    }
+    assert len(found("atari", "pong")) == 1 and len(found("MULTI-AGENT", "chess")) == 2
+    _, *hints = found("vector", "pixels", "solved")
+    assert [hint.partition(":")[0] for hint in hints] == ["without vector", "without pixels"]
 
 
 def test_places_that_show_the_results_say_where_they_are_in_the_repository() -> None:
