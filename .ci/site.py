@@ -36,6 +36,7 @@ FOUND = {
     "resume": "advanced/saving/",
     "action mask": "advanced/masks/",
     "doorkey": "libraries/navix/",
+    "known bugs": "libraries/surprises/",
     "vectorize": "tutorials/vectorising/",
     "lstm": "tutorials/rollouts/",
     "hydra": "tutorials/configuration/",
