@@ -7,7 +7,6 @@ quotation says where that stands. So data stands once. `templates` has the cards
 the page of all ids.
 """
 
-import fnmatch
 import re
 import sys
 from collections.abc import Iterator
@@ -49,10 +48,12 @@ def on_config(config: Any) -> None:
                 pages_in_it[place : place + 1] = [f"libraries/{x}.md" for x in with_adapter()]
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Tables become part of the page; cards follow when it is HTML, so that no index lists them."""
 
     def filled(found: re.Match[str]) -> str:
+        if found[1] in LISTS:
+            return "".join(f"{line}\n" for line in LISTS[found[1]](Path(page.file.src_path).stem))
         if found[1] in TABLES:
             return "".join(f"{line}\n" for line in TABLES[found[1]]())
         return f"<!-- fill {found[1]} -->\n"
@@ -70,15 +71,20 @@ def cards(library: str) -> str:
     return TEMPLATES.get_template("cards.html").render(library=library)
 
 
-def faults(library: str) -> str:
+def faults(library: str) -> Iterator[str]:
     """What is known to differ in a library from what one expects, by patterns of its ids."""
-    items: list[str] = []
-    for pattern, found in evidence.descriptions(library).items():
-        if "faults" in found:
-            ids = fnmatch.filter(evidence.ids(library), f"{library}/{pattern}")
-            version = evidence.described(ids[0])["version"]
-            items += [f"<li><code>{pattern}</code>: {in_html(found['faults'])} ({version}).</li>"]
-    return f"<ul>{''.join(items)}</ul>"
+    for x in evidence.faults(library):
+        some = f"`{x['ids']}`: " if x["ids"] != "*" else ""
+        yield f"- {some}{evidence.told(x)}"
+
+
+def surprises(_: str) -> Iterator[str]:
+    """What libraries do against what one expects, by library."""
+    for library, found in sorted(evidence.surprises().items()):
+        yield f"\n## {library}\n"
+        for x in found:
+            here = "" if x["here"] == "said" else f" *{x['here'].capitalize()}.*"
+            yield f"- **{x['name'].replace('-', ' ')}**: {evidence.told(x)}{here}"
 
 
 def docstring(id: str) -> Markup:
@@ -200,4 +206,5 @@ TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, docstring, facts, 
 TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
 TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
 TABLES = {**pages.TABLES, "adapters": adapters, "bridges": bridges, "rules": rules}
-PARTS = {"cards": cards, "faults": faults, "environments": environments}
+LISTS = {"faults": faults, "surprises": surprises}
+PARTS = {"cards": cards, "environments": environments}

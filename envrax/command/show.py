@@ -39,7 +39,7 @@ def _shown(name: str) -> Iterator[str]:
     name, keywords = with_keywords(name)
     library, known = name.partition("/")[0], card(name)
     if known and library in missing_libraries():
-        yield from rows([("id", name), ("install", how_to_install(library)), *known])
+        yield from rows([("id", name), *known, ("install", how_to_install(library))])
         yield from rows(about(library))
         return
     spec = get_spec(name)

@@ -44,6 +44,24 @@ def described(id: str) -> dict[str, Any]:
     return found
 
 
+@cache
+def surprises() -> dict[str, list[dict[str, str]]]:
+    """What libraries do against what one expects, by library, as `surprises.toml` has it."""
+    return tomllib.loads(Path(__file__).with_name("surprises.toml").read_text(encoding="utf-8"))
+
+
+def faults(library: str, name: str | None = None) -> list[dict[str, str]]:
+    """The surprises that reach a library's ids, or one of them."""
+    found = [x for x in surprises().get(library, ()) if "ids" in x]
+    return [x for x in found if name is None or fnmatchcase(name, x["ids"])]
+
+
+def told(surprise: dict[str, str]) -> str:
+    """What happens, where, and what to do instead."""
+    text = f"{surprise['what']} {surprise.get('instead', '')}".strip()
+    return f"{text} ({surprise['version']})"
+
+
 def what_it_is(id: str, observations: Any, actions: Any) -> Iterator[tuple[str, str]]:
     """The first lines of a card: what is to be done, and what the elements of its spaces mean."""
     found = {label: _named(text) for label, text in described(id).items()}
@@ -52,9 +70,11 @@ def what_it_is(id: str, observations: Any, actions: Any) -> Iterator[tuple[str, 
     for label in ("about", "observations", "actions", "reward", "start", "ends"):
         if found.get(label):
             yield label, found[label]
-    for label in ("faults", "source"):
-        if label in found:
-            yield label, f"{found[label]} ({found['version']})"
+    library, _, name = id.partition("/")
+    if known_faults := faults(library, name):
+        yield "faults", " ".join(map(told, known_faults))
+    if "source" in found:
+        yield "source", f"{found['source']} ({found['version']})"
 
 
 def ids(library: str = "") -> list[str]:

@@ -37,7 +37,7 @@ def test_each_id_is_described_and_each_pattern_is_of_some_id(library: str) -> No
     said = {"about", "observations", "actions", "reward", "start", "ends", "version", "source"}
     for id in ids(library):
         found = described(id)
-        assert {*found} - {"faults", "words"} == said and all(found.values()), id
+        assert {*found} - {"words"} == said and all(found.values()), id
         choices = re.fullmatch(r"(?:\d+ x )?Discrete\((\d+)\)", known()[id].get("action", ""))
         if isinstance(found["actions"], list) and "action" in known()[id]:
             assert choices and int(choices[1]) == len(found["actions"]), id
@@ -182,7 +182,7 @@ def test_find_takes_the_words_of_the_filter(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_places_that_show_the_results_say_where_they_are_in_the_repository() -> None:
-    known = {*SITE["TABLES"], *SITE["PARTS"]}
+    known = {*SITE["TABLES"], *SITE["PARTS"], *SITE["LISTS"]}
     used: set[Any] = set()
     for path in ROOT.glob("docs/**/*.md"):
         text = path.read_text(encoding="utf-8")
