@@ -2,9 +2,8 @@
 # What: the length of an episode of the particle world simple_spread.
 # Version: jaxmarl 0.2.0 with jax 0.11.2, against mpe2 1.1.1, Python 3.12.
 # Expected: both have 25 steps, the number that both state (max_steps, max_cycles).
-# Seen: 25 in mpe2, 26 in jaxmarl, which compares its counter with the limit before it counts. Returns
-#   are sums of 26 rewards, four per cent more (or worse, as they are negative) than those in papers.
-#   max_steps=24 has 25 steps.
+# Seen: 25 in mpe2, 26 in jaxmarl, which compares its counter with the limit before it counts. A return is
+#   the sum of 26 rewards, and cannot be compared with one of 25. max_steps=24 has 25 steps.
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
