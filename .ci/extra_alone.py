@@ -83,6 +83,12 @@ def play() -> Any:
     return module.Screen(ImageEnv()).reset()
 
 
+def pufferlib() -> Any:
+    env = interop.to_pufferlib(envrax.VecEnv(CountingEnv(), 2))
+    env.reset(0)
+    return env.step(np.zeros(2, np.int32))
+
+
 def rsl_rl() -> Any:
     torch = importlib.import_module("torch")
     env = interop.to_rsl_rl(envrax.make_vec("classic/Pendulum-v0", 2, pre_warm=False))
@@ -127,6 +133,7 @@ STEPS: dict[str, Callable[[], Any]] = {
     "minari": minari,
     "pettingzoo": pettingzoo,
     "play": play,
+    "pufferlib": pufferlib,
     "rsl-rl": rsl_rl,
     "sb3": sb3,
     "stoa": stoa,

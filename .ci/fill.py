@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import markdown
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -21,8 +22,10 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
 from benchmarks.libraries import with_adapter  # noqa: E402
+from envrax.command.find import FACETS, facets, words  # noqa: E402
 from envrax.libraries import cards as evidence  # noqa: E402
 from envrax.libraries import known  # noqa: E402
+from envrax.registry import get_spec  # noqa: E402
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES  # noqa: E402
 
 MARK = re.compile(r"<!-- fill (\w+) -->\n(?:>.*\n)*")
@@ -30,10 +33,7 @@ WIDTH, HEIGHT = 260, 110  # of a curve
 LEFT, BOTTOM, EDGE = 54, 18, 8  # room for its scales
 PICTURES = ROOT / "docs/libraries"
 CHOICES = {
-    "agents": {"one": "one", "several": "several"},
-    "observations": {x: x for x in ("vector", "grid", "pixels", "several arrays")},
-    "actions": {x: x for x in ("discrete", "continuous", "several")},
-    "learned": {x: x for x in ("solved", "learns", "does not learn", "not tried")},
+    **FACETS,
     "speed": {f"{10**n}": f"over {evidence.short(10**n)}" for n in (4, 5, 6, 7)},
     "port": {x: x for x in ("the same", "the same step", "not refuted", "not the same")},
 }
@@ -48,10 +48,12 @@ def on_config(config: Any) -> None:
                 pages_in_it[place : place + 1] = [f"libraries/{x}.md" for x in with_adapter()]
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Tables become part of the page; cards follow when it is HTML, so that no index lists them."""
 
     def filled(found: re.Match[str]) -> str:
+        if found[1] in LISTS:
+            return "".join(f"{line}\n" for line in LISTS[found[1]](Path(page.file.src_path).stem))
         if found[1] in TABLES:
             return "".join(f"{line}\n" for line in TABLES[found[1]]())
         return f"<!-- fill {found[1]} -->\n"
@@ -65,8 +67,34 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def cards(library: str) -> str:
-    """What is known of a library, and a card for each of its ids."""
+    """What is known of a library, and a card for each of its ids, which begins with what it is."""
     return TEMPLATES.get_template("cards.html").render(library=library)
+
+
+def faults(library: str) -> Iterator[str]:
+    """What is known to differ in a library from what one expects, by patterns of its ids."""
+    for x in evidence.faults(library):
+        some = f"`{x['ids']}`: " if x["ids"] != "*" else ""
+        yield f"- {some}{evidence.told(x)}"
+
+
+def surprises(_: str) -> Iterator[str]:
+    """What libraries do against what one expects, by library."""
+    for library, found in sorted(evidence.surprises().items()):
+        yield f"\n## {library}\n"
+        for x in found:
+            here = "" if x["here"] == "said" else f" *{x['here'].capitalize()}.*"
+            yield f"- **{x['name'].replace('-', ' ')}**: {evidence.told(x)}{here}"
+
+
+def docstring(id: str) -> Markup:
+    """Of the class and the config of an id, where no file of descriptions says what it is."""
+    if evidence.described(id):
+        return Markup()
+    spec = get_spec(id)
+    text = evidence.docstring(spec.env_class)
+    config = f"`{spec.default_config}`: {evidence.docstring(type(spec.default_config))}"
+    return Markup(markdown.markdown(f"{text}\n- **Config**: {config}", extensions=["tables"]))
 
 
 def environments(_: str) -> str:
@@ -137,41 +165,25 @@ def curve(id: str) -> dict[str, Any]:
 def facts(id: str) -> dict[str, str]:
     """Of the page of all ids: what the filter reads of an id, by the names of `CHOICES`."""
     row = known()[id]
-    action = row.get("action", "")
     ports = {port[1].partition(";")[0].partition(" (")[0] for port in row.get("ports", [])}
-    kind = "continuous" if action.startswith("Box float") else "discrete"
-    return {
-        "agents": "several" if "agents" in row or "world" in row else "one",
-        "observations": kind_of(row.get("obs", "")),
-        "actions": kind if action.startswith(("Box", "Discrete")) else "several",
-        "learned": row.get("learned", "not tried"),
-        "speed": f"{row.get('speed', [0])[-1]:.0f}",
-        "port": "|".join(sorted(ports)),
-    }
+    chosen = {name: "|".join(found) for name, found in facets(id).items()}
+    speed = f"{row.get('speed', [0])[-1]:.0f}"
+    return {**chosen, "speed": speed, "port": "|".join(sorted(ports)), "words": " ".join(words(id))}
 
 
 def cells(id: str) -> dict[str, str]:
     """Of the page of all ids: the cells of an id, by their heads."""
     row = known()[id]
     returns = " → ".join(f"{value:,g}" for value, _ in row.get("trained", []))
+    steps = evidence.short(row.get("steps", 0))
     fastest = row.get("speed", [0])[-1]
     return {
         "observations": row.get("obs", ""),
         "actions": row.get("action", ""),
-        "learned": f"{returns}, {row['learned']}" if returns else "",
+        "learned": f"{returns} in {steps} steps, {row['learned']}" if returns else "",
         "steps a second": evidence.short(fastest) if fastest else "",
         "checked": row["verdict"].partition(":")[0],
     }
-
-
-def kind_of(space: str) -> str:
-    """Of an observation; pixels have two axes of 32 or more."""
-    if space.startswith("{") or "arrays" in space or space.startswith("("):
-        return "several arrays"
-    sizes = [int(size) for size in re.findall(r"\d+", space.partition("[")[2])]
-    if sum(size >= 32 for size in sizes) >= 2:
-        return "pixels"
-    return "grid" if len(sizes) > 1 else "vector" if space else ""
 
 
 def anchor(id: str) -> str:
@@ -190,8 +202,9 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters |= {"anchor": anchor, "in_html": in_html}
-TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, facts, cells)}
+TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, docstring, facts, cells)}
 TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
 TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
 TABLES = {**pages.TABLES, "adapters": adapters, "bridges": bridges, "rules": rules}
+LISTS = {"faults": faults, "surprises": surprises}
 PARTS = {"cards": cards, "environments": environments}

@@ -7,6 +7,7 @@ the head of a page are those of every name that has none of its own.
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -19,6 +20,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     lines = [f"      {key}: {json.dumps(value)}" for key, value in options.items()]
     with_options = "\n".join([r"\g<0>", "    options:", *lines])
     return WITHOUT_OPTIONS.sub(with_options, markdown) if lines else markdown
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """The search shows classes of states last."""
+    path = Path(config.site_dir) / "search/search_index.json"
+    index = json.loads(path.read_text(encoding="utf-8"))
+    for entry in index["docs"]:
+        entry |= {"boost": 0.01} if entry["title"].endswith("State") else {}
+    path.write_text(json.dumps(index, separators=(",", ":")), encoding="utf-8")
 
 
 class PublicBases(griffe.Extension):

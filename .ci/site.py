@@ -36,6 +36,20 @@ FOUND = {
     "resume": "advanced/saving/",
     "action mask": "advanced/masks/",
     "doorkey": "libraries/navix/",
+    "known bugs": "libraries/surprises/",
+    "vectorize": "tutorials/vectorising/",
+    "lstm": "tutorials/rollouts/",
+    "hydra": "tutorials/configuration/",
+    "docker": "getting-started/",
+    "gpu": "getting-started/",
+    "save model": "advanced/saving/",
+    "checkpoint": "advanced/saving/",
+    "frame skip": "tutorials/wrappers/",
+    "frame stack": "tutorials/wrappers/",
+    "gymnasium.make": "coming-from/gymnasium/",
+    "colab": "notebooks/",
+    "replay buffer": "examples/",
+    "state": "tutorials/state/",
 }
 LOADED = re.compile(
     r'<(?:script|img|link rel="(?:stylesheet|icon|preload)")[^>]*(?:src|href)="(\w+:)?//'
@@ -72,7 +86,7 @@ def loaded_from_elsewhere(site: Path) -> Iterator[str]:
 
 
 def not_tagged(site: Path) -> Iterator[str]:
-    """Queries whose words are not all in the tags or the title of their page."""
+    """Queries whose words are not all in the tags or the title of their page; states not last."""
     index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
     for query, address in FOUND.items():
         texts = [
@@ -82,6 +96,9 @@ def not_tagged(site: Path) -> Iterator[str]:
         ]
         if not any(all(word in text for word in query.lower().split()) for text in texts):
             yield f"search: expected {query!r} among the tags or titles of {address}"
+    for entry in index["docs"]:
+        if entry["title"].endswith("State") and entry.get("boost", 1) >= 1:
+            yield f"search: expected {entry['title']} last, with a boost below 1"
 
 
 class Server(SimpleHTTPRequestHandler):

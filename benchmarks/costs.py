@@ -57,7 +57,35 @@ def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
             ),
         }
         tables.append(Table(f"CartPole, N = {n}, all transitions", compare(ways), steps))
-    return tables + [one_step_from_python(n_layers) for n_layers in (2, 24)]
+    of_network = [one_step_from_python(n_layers) for n_layers in (2, 24)]
+    return [*tables, *of_network, evaluate_from_python()]
+
+
+def evaluate_from_python(n: int = 16, calls: int = 20) -> Table:
+    """`evaluate`, called from Python: N short episodes in N slots."""
+    env = VecEnv(CartPole(), n)
+    params = jax.random.normal(jax.random.key(3), (4, 2), jnp.float32)
+
+    def policy(params: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.argmax(obs @ params, -1), params, None
+
+    compiled = jax.jit(policy)
+
+    def played(policy: Any, rng: jax.Array, params: Any) -> Any:
+        return envrax.evaluate(env, policy, rng, n, policy_state=params, max_steps=10)
+
+    own = jax.jit(lambda rng, params: played(compiled, rng, params))
+    rng = jax.random.key(0)
+
+    def work(call: Callable[[], Any]) -> Work:
+        return lambda: [jax.block_until_ready(call()) for _ in range(calls)]
+
+    ways = {
+        "in one's own `jax.jit`": work(lambda: own(rng, params)),
+        "`jax.jit(policy)`": work(lambda: played(compiled, rng, params)),
+        "a plain policy": work(lambda: played(policy, rng, params)),
+    }
+    return Table(f"`evaluate` from Python, {n} episodes, N = {n}", compare(ways), calls)
 
 
 def one_step_from_python(n_layers: int, n: int = 8, calls: int = 50) -> Table:

@@ -39,6 +39,7 @@ from benchmarks.libraries import LIBRARIES, head, verdicts, with_adapter
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 LISTED = Path(__file__).with_name("figures.toml")
+SYSTEMS = Path(__file__).with_name("systems.toml")
 FIGURES = re.compile(r"(<!-- figures -->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
 HEAD = re.compile(r"\|.*\n.*\n")
@@ -186,6 +187,33 @@ def libraries() -> Iterator[str]:
         yield f"| [`{library}`]({library}.md){extra} | {n} | {' | '.join(cells)} |"
 
 
+def all_systems() -> list[dict[str, str]]:
+    """Each system that goes in or out, the libraries with an adapter first."""
+    found = tomllib.loads(SYSTEMS.read_text("utf-8"))
+    adapters: list[dict[str, str]] = []
+    for library, version in found["adapters"].items():
+        page = (ROOT / f"docs/libraries/{library}.md").read_text("utf-8")
+        title = re.findall("^# (.*)$", page, re.MULTILINE)[0]
+        row = {"system": f"[{title}](../libraries/{library}.md) {version}", "way": "in"}
+        row["call"] = f'`make("{library}/...")`, `wrap`' if verdicts(library) else "`wrap`"
+        row["ran"] = "200 steps are those of the library by itself"
+        row["test"] = next(
+            str(x.relative_to(ROOT)) for x in ROOT.glob(f"tests/*/test_{library}.py")
+        )
+        adapters.append(row)
+    listed = [{**row, "way": way} for way in ("in", "out") for row in found[way]]
+    return [{"on": found["on"], **row} for row in adapters + listed]
+
+
+def systems() -> Iterator[str]:
+    """The table of all systems."""
+    yield "| | system | call | what was run | on |"
+    yield "|---|---|---|---|---|"
+    for row in all_systems():
+        ran = f"{row['ran']}: `{row['test']}`"
+        yield f"| {row['way']} | {row['system']} | {row['call']} | {ran} | {row['on']} |"
+
+
 # What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "versions": measured,
@@ -193,6 +221,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "accelerators": accelerators.page,
     "checked": checked,
     "libraries": libraries,
+    "systems": systems,
     "learned": scores_page.counts,
     "unlearned": scores_page.unlearned,
 }

@@ -4,8 +4,8 @@ Multi-task PPO: one policy for several environments, in one `MultiVecEnv`.
     python examples/multi_task.py                              three tasks, in half a minute
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0
 
-The tasks differ in their observations and numbers of actions. Observations are padded, and actions
-that a task does not have are masked. Each observation has a one-hot code of its task. `FACTORS`
+The tasks differ in their observations and numbers of actions. `pad_spaces` gives them equal spaces,
+and masks of the choices that a task has. Each observation has a one-hot code of its task. `FACTORS`
 scale rewards, so that no task dominates the loss. The algorithm is the one of `ppo.py`.
 """
 
@@ -54,17 +54,16 @@ class MultiTaskPPO:
     """The algorithm. `init` and `update` are pure functions, to be compiled."""
 
     def __init__(self, names: list[str], total_steps: int, hidden: int = 64) -> None:
-        wrappers = [envrax.RecordEpisodeStatistics, envrax.FlattenObservation]
+        wrappers = [envrax.RecordEpisodeStatistics]
+        made = {name: envrax.make(name, wrappers=wrappers, jit_compile=False) for name in names}
         self.names = names
-        self.envs = [envrax.make(name, wrappers=wrappers, jit_compile=False) for name in names]
-        slots = [envrax.VecEnv(env, N_EACH, final_obs=True) for env in self.envs]
-        self.fleet = envrax.MultiVecEnv(dict(zip(names, slots, strict=True)))
+        self.envs = envrax.pad_spaces(made)
+        slots = {name: envrax.VecEnv(x, N_EACH, final_obs=True) for name, x in self.envs.items()}
+        self.fleet = envrax.MultiVecEnv(slots)
         # One row for each slot, as in all arrays below.
-        n = np.array([env.action_space.n for env in self.envs])
-        self.choices = np.repeat(np.arange(n.max()) < n[:, None], N_EACH, axis=0)
         self.task = np.repeat(np.eye(len(names), dtype=np.float32), N_EACH, axis=0)
         self.factors = np.repeat([FACTORS.get(name, 1.0) for name in names], N_EACH)
-        self.network = Network(self.choices.shape[1], hidden)
+        self.network = Network(next(iter(self.envs.values())).action_space.n, hidden)
         self.batch = len(names) * N_EACH * N_STEPS
         self.n_updates = -(-total_steps // (self.batch * N_CALLS))  # per call
         n_descents = N_CALLS * self.n_updates * EPOCHS * MINIBATCHES
@@ -72,9 +71,7 @@ class MultiTaskPPO:
         self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def see(self, obs: Any) -> jax.Array:
-        """The input of the network: padded observations with the one-hot code of the task."""
-        width = self.fleet.pad_dims()[1]
-        obs = {name: jnp.pad(x, ((0, 0), (0, width - x.shape[1]))) for name, x in obs.items()}
+        """The input of the network: observations with the one-hot code of the task."""
         return jnp.concatenate([self.rows(obs), self.task], axis=1)
 
     def rows(self, values: Any) -> jax.Array:
@@ -84,13 +81,15 @@ class MultiTaskPPO:
     def init(self, seed: Any) -> Any:
         rng, reset_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
         obs, states = self.fleet.reset(reset_rng)
-        params = self.network.init(network_rng, self.see(obs), self.choices)
+        choices = self.rows(self.fleet.action_masks(states))
+        params = self.network.init(network_rng, self.see(obs), choices)
         return params, self.optimiser.init(params), self.see(obs), states, rng
 
     def play(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, envrax.Transition]:
         """A step of all slots of all tasks."""
         obs, states = carry
-        log_probs, value = self.network.apply(params, obs, self.choices)
+        choices = self.rows(self.fleet.action_masks(states))
+        log_probs, value = self.network.apply(params, obs, choices)
         action = jax.random.categorical(rng, log_probs)
         actions = dict(zip(self.names, jnp.split(action, len(self.names)), strict=True))
         after, states, reward, done, info = self.fleet.step(states, actions)
@@ -104,7 +103,7 @@ class MultiTaskPPO:
             truncated=self.rows(done) & ~self.rows(terminated),
             next_obs=self.see({name: info[name]["final_obs"] for name in self.names}),
             info={"return": self.rows({name: info[name]["episode"]["r"] for name in self.names})},
-            extras=(taken(log_probs, action), value),
+            extras=(choices, taken(log_probs, action), value),
         )
         return (self.see(after), states), step
 
@@ -114,10 +113,9 @@ class MultiTaskPPO:
         rng, play_rng, *shuffle_rngs = jax.random.split(rng, EPOCHS + 2)
         keys = jax.random.split(play_rng, N_STEPS)
         (obs, states), steps = jax.lax.scan(partial(self.play, params), (obs, states), keys)
-        _, next_value = self.network.apply(params, steps.next_obs, self.choices)
-        log_prob, value = steps.extras
+        choices, log_prob, value = steps.extras
+        _, next_value = self.network.apply(params, steps.next_obs, choices)
         gain = advantages(steps, value, next_value)
-        choices = jnp.broadcast_to(self.choices, (N_STEPS, *self.choices.shape))
         rows = steps.obs, choices, steps.action, log_prob, gain, gain + value
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
 
@@ -146,14 +144,10 @@ class MultiTaskPPO:
     def evaluate(self, params: Any) -> list[float]:
         """The mean return of 100 episodes of each task."""
         means = list[float]()
-        for env, task, choices in zip(
-            self.envs, self.task[::N_EACH], self.choices[::N_EACH], strict=True
-        ):
+        for env, task in zip(self.envs.values(), self.task[::N_EACH], strict=True):
 
-            def act(params: Any, obs: jax.Array, _: Any, task=task, choices=choices) -> Any:
-                padding = jnp.zeros(self.fleet.pad_dims()[1] - obs.size)
-                x = jnp.concatenate([obs, padding, task])
-                log_probs, _ = self.network.apply(params, x, choices)
+            def act(params: Any, obs: Any, rng: Any, mask: Any, task: Any = task) -> Any:
+                log_probs, _ = self.network.apply(params, jnp.concatenate([obs, task]), mask)
                 return jnp.argmax(log_probs), params, None
 
             how: Any = {"policy_state": params, "max_steps": 5_000}

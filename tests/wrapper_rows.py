@@ -85,6 +85,11 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "FlattenAction": (envrax.FlattenAction, [NestedEnv, CoinEnv]),
     "FlattenObservation": (envrax.FlattenObservation, [NestedEnv, PixelEnv]),
     "MaxAndSkipObservation": (envrax.MaxAndSkipObservation(skip=2), [PixelEnv, CoinEnv]),
+    "PadAction": (envrax.PadAction(action_space=envrax.Box(-1.0, 1.0, 3)), [CoinEnv]),
+    "PadObservation": (
+        envrax.PadObservation(observation_space=envrax.Box(-jnp.inf, jnp.inf, 6)),
+        [VectorEnv, CoinEnv],
+    ),
     "RepeatAction": (envrax.RepeatAction(num_repeats=3), [NestedEnv, CoinEnv]),
     "RescaleAction": (envrax.RescaleAction(min_action=-3.0, max_action=0.0), [CoinEnv]),
     "RescaleObservation": (envrax.RescaleObservation(min_obs=-1.0, max_obs=1.0), [PixelEnv]),

@@ -9,12 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import envrax
 from benchmarks.ports.port import Port
 
 
 def first_legal(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     """The opponent on both sides: it plays the first legal move."""
     return jnp.argmax(mask).astype(jnp.int32)
+
+
+def any_legal(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
+    return jax.random.categorical(rng, jnp.where(mask, 0.0, -jnp.inf)).astype(jnp.int32)
 
 
 class Turns:
@@ -70,14 +75,34 @@ def inject(reference: Turns, state: Any) -> None:
     reference.state = reference.game.new_initial_state(json.dumps(given))
 
 
+def boards(id: str, _env: Any) -> Any:
+    """Boards nearly full: two random players leave out the moves that end the game."""
+    env = envrax.make(id, options={"opponent": any_legal}, jit_compile=False)
+
+    def move(state: Any, rng: jax.Array) -> Any:
+        action = env.action_space.sample(rng, env.action_mask(state))
+        _, moved, _, done, _ = env.step(state, action)
+        return jax.tree.map(lambda before, after: jnp.where(done, before, after), state, moved)
+
+    moves = jax.jit(jax.vmap(move))
+    states = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), N_GAMES))[1]
+    played = [states]
+    for rng in jax.random.split(jax.random.key(1), N_MOVES):
+        states = moves(states, jax.random.split(rng, N_GAMES))
+        played.append(states)
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *played[-10:])
+
+
 def board(name: str) -> Port:
     make = partial(Turns, name)
     options = {"opponent": first_legal}
-    package = "open_spiel"
     how = {"inject": inject}
-    return Port(f"pgx/{name}", f"OpenSpiel's {name}", package, make, how, options=options)
+    id, original = f"pgx/{name}", f"OpenSpiel's {name}"
+    full = partial(boards, id)
+    return Port(id, original, "open_spiel", make, how, options=options, tables=full)
 
 
+N_GAMES, N_MOVES = 60, 40
 TILES = "nobody has written yet what puts a board into the original"
 NO_BOARD = "OpenSpiel cannot be set to a position of this game"
 PORTS = {

@@ -78,7 +78,9 @@ def strip_weak_type(tree: Any) -> Any:
     leaves, structure = cast(Any, jax.tree.flatten(tree))
     strong: list[jax.Array] = []
     for leaf in leaves:
-        x = jnp.asarray(np.array(leaf) if isinstance(leaf, np.ndarray) else leaf)  # `copy_numpy`
+        x = leaf
+        if not isinstance(x, jax.Array):
+            x = jnp.asarray(np.array(x) if isinstance(x, np.ndarray) else x)  # `copy_numpy`
         weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
         strong.append(jax.lax.convert_element_type(x, x.dtype) if weak else x)
     return jax.tree.unflatten(structure, strong)

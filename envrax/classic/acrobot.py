@@ -49,10 +49,26 @@ class AcrobotConfig(EnvConfig):
 
 class Acrobot(EpisodicEnv[Box, Discrete, AcrobotState, AcrobotConfig]):
     """
-    Gymnasium's `Acrobot-v1`: torque -1 (0), 0 (1) or +1 (2) at the elbow; each step costs 1.
+    Swing an arm of two links up by the motor at its elbow.
 
-    The observation is `[cos 1, sin 1, cos 2, sin 2, speed_1, speed_2]`. An episode terminates, with
-    reward 0, when the tip is one link above the shoulder.
+    | observation | unit | bounds |
+    |---|---|---|
+    | cosine and sine of the upper link's angle, 0 hanging down | | ±1 |
+    | cosine and sine of the lower link's, relative to the upper | | ±1 |
+    | speed of the upper link | rad/s | ±12.57 |
+    | speed of the lower link | rad/s | ±28.27 |
+
+    | action | meaning |
+    |---|---|
+    | 0 | torque of -1 N m |
+    | 1 | none |
+    | 2 | torque of 1 N m |
+
+    - **Reward**: -1 for each step, 0 for the one that ends the episode.
+    - **Start**: both angles and both speeds uniform within ±0.1.
+    - **Terminates** when the tip is one link above the shoulder.
+    - **Truncates** after `max_steps`, 500.
+    - **Gymnasium**: as `Acrobot-v1`, in float32.
     """
 
     @property

@@ -32,7 +32,27 @@ class BallConfig(EnvConfig):
 
 
 class BallEnv(EpisodicEnv[Box, Discrete, BallState, BallConfig]):
-    """Push a ball left (0), right (1), down (2) or up (3) to a target; distance is the cost."""
+    """
+    Push a ball to a target in the unit square.
+
+    | observation | bounds |
+    |---|---|
+    | the ball's x and y | 0 to 1 |
+    | the target's x and y | 0 to 1 |
+
+    | action | meaning |
+    |---|---|
+    | 0 | push left by `push`, 0.05 |
+    | 1 | push right |
+    | 2 | push down |
+    | 3 | push up |
+
+    - **Reward**: minus the distance of the ball from the target, after the push.
+    - **Start**: ball and target uniform in the square.
+    - **Terminates** within `radius`, 0.1, of the target.
+    - **Truncates** after `max_steps`, 100.
+    - **Gymnasium** has none like it.
+    """
 
     @property
     def observation_space(self) -> Box:

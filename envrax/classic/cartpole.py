@@ -42,10 +42,25 @@ class CartPoleConfig(EnvConfig):
 
 class CartPole(EpisodicEnv[Box, Discrete, CartPoleState, CartPoleConfig]):
     """
-    Gymnasium's `CartPole-v1`: push the cart left (0) or right (1); each step earns 1.
+    Balance a pole on a cart by pushing the cart.
 
-    The observation is `[position, velocity, angle, spin]`. An episode terminates when the cart is
-    beyond 2.4 m or the pole beyond 12 degrees.
+    | observation | unit | bounds |
+    |---|---|---|
+    | position of the cart | m | ±4.8 |
+    | its velocity | m/s | none |
+    | angle of the pole, 0 upright | rad | ±0.42 |
+    | its rate | rad/s | none |
+
+    | action | meaning |
+    |---|---|
+    | 0 | push the cart left |
+    | 1 | push it right |
+
+    - **Reward**: 1 for each step, the last one too.
+    - **Start**: all four uniform within ±0.05.
+    - **Terminates** when the cart is beyond 2.4 m, or the pole beyond 12 degrees (0.21 rad).
+    - **Truncates** after `max_steps`, 500.
+    - **Gymnasium**: as `CartPole-v1`, in float32.
     """
 
     @property

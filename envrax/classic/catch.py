@@ -33,11 +33,23 @@ class CatchConfig(EnvConfig):
 
 class Catch(EpisodicEnv[Box, Discrete, CatchState, CatchConfig]):
     """
-    Move left (0), stay (1) or move right (2) while a ball falls one row per step.
+    Move a paddle under a ball that falls one row in each step.
 
-    The observation is a uint8 image of shape `(rows * tile, columns * tile, 3)`. An episode
-    terminates when the ball is in the paddle's row. The reward is then 1 if the ball is caught,
-    else -1; it is 0 before.
+    | observation | bounds |
+    |---|---|
+    | uint8 image of ball and paddle, `(rows * tile, columns * tile, 3)`: 20 by 10 | 0 to 255 |
+
+    | action | meaning |
+    |---|---|
+    | 0 | move left |
+    | 1 | stay |
+    | 2 | move right |
+
+    - **Reward**: 1 if the ball is caught, -1 if not, in the last step; 0 before.
+    - **Start**: the ball in the top row, in a random column; the paddle in the middle.
+    - **Terminates** when the ball is in the row of the paddle, after `rows - 1` steps.
+    - **Truncates** after `max_steps`, 1,000: never by default.
+    - **Gymnasium** has none like it.
     """
 
     @property

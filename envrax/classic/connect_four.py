@@ -59,12 +59,23 @@ def connected(stones: jax.Array) -> jax.Array:
 
 class ConnectFour(EpisodicEnv[Box, Discrete, ConnectFourState, ConnectFourConfig]):
     """
-    Drop a stone into a column; the first to have four in a line wins.
+    Get four stones in a line, against an opponent who drops them at random.
 
-    The opponent draws uniformly among the columns that are not full, and has the first move in half
-    of the games. The observation is a float32 array of shape `(rows, columns, 2)` with two planes
-    of 0 and 1: own stones, and the opponent's. An episode terminates with reward 1 for a win, -1
-    for a loss and 0 for a full board; rewards before are 0. A full column is illegal, and loses.
+    | observation | bounds |
+    |---|---|
+    | plane of `(rows, columns)`, 6 by 7: own stones | 0 or 1 |
+    | plane of the opponent's | 0 or 1 |
+
+    | action | meaning |
+    |---|---|
+    | 0 to `columns - 1` | drop a stone into this column; `action_mask`: those not full |
+
+    - **Reward**: 1 for a win, -1 for a loss, 0 for a full board and before.
+    - **Start**: an empty board; in half of the games the opponent moves first.
+    - **Terminates** when one has four in a row, in a column or on a diagonal, when the board is
+      full, or at a stone into a full column, which loses.
+    - **Truncates** after `max_steps`, 100: never by default.
+    - **Gymnasium** has none like it.
     """
 
     @property

@@ -81,11 +81,24 @@ def carve(key: jax.Array, size: int) -> jax.Array:
 
 class Maze(EpisodicEnv[Box, Discrete, MazeState, MazeConfig]):
     """
-    Move one cell up (0), down (1), left (2) or right (3), from corner to opposite corner.
+    Find the way from one corner of a maze to the opposite one; each episode has a new maze.
 
-    The observation is a uint8 image of shape `(2 * size + 1, 2 * size + 1, 3)`, one pixel per tile.
-    A move into a wall does nothing. An episode terminates at the goal, with reward 1; every other
-    step costs `step_cost`.
+    | observation | bounds |
+    |---|---|
+    | uint8 image of `(2 * size + 1, 2 * size + 1, 3)`, 19 by 19: a pixel for each tile | 0 to 255 |
+
+    | action | meaning |
+    |---|---|
+    | 0 | move one cell up; into a wall, stay |
+    | 1 | move down |
+    | 2 | move left |
+    | 3 | move right |
+
+    - **Reward**: 1 at the goal; every other step costs `step_cost`, 0.01.
+    - **Start**: the upper left cell of a random maze, in which one path joins any two cells.
+    - **Terminates** at the goal, the lower right cell.
+    - **Truncates** after `max_steps`, 200.
+    - **Gymnasium** has none like it.
     """
 
     @property

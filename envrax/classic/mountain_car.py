@@ -38,9 +38,24 @@ class MountainCarConfig(EnvConfig):
 
 class MountainCar(EpisodicEnv[Box, Discrete, MountainCarState, MountainCarConfig]):
     """
-    Gymnasium's `MountainCar-v0`: push left (0), not at all (1) or right (2); each step costs 1.
+    Swing a car that is too weak for the hill out of a valley, to the flag on the right.
 
-    The observation is `[position, velocity]`. An episode terminates at the flag, position 0.5.
+    | observation | bounds |
+    |---|---|
+    | position along the valley, its bottom at -0.52 | -1.2 to 0.6 |
+    | velocity per step | ±0.07 |
+
+    | action | meaning |
+    |---|---|
+    | 0 | push left |
+    | 1 | do not push |
+    | 2 | push right |
+
+    - **Reward**: -1 for each step.
+    - **Start**: position uniform in -0.6 to -0.4, at rest.
+    - **Terminates** at the flag: position 0.5 or more, with `goal_velocity` or more.
+    - **Truncates** after `max_steps`, 200.
+    - **Gymnasium**: as `MountainCar-v0`, in float32.
     """
 
     @property

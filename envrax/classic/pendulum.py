@@ -38,9 +38,23 @@ class PendulumConfig(EnvConfig):
 
 class Pendulum(EpisodicEnv[Box, Box, PendulumState, PendulumConfig]):
     """
-    Gymnasium's `Pendulum-v1`: a torque, clipped to [-2, 2]; the reward is 0 upright and at rest.
+    Swing a pole up by a motor that is too weak to lift it at once, and hold it upright.
 
-    The observation is `[cos(angle), sin(angle), speed]`. Episodes never terminate.
+    | observation | unit | bounds |
+    |---|---|---|
+    | cosine of the angle, 1 upright | | ±1 |
+    | sine of the angle | | ±1 |
+    | speed | rad/s | ±8 |
+
+    | action | unit | bounds |
+    |---|---|---|
+    | torque; clipped | N m | ±2 |
+
+    - **Reward**: -(angle² + 0.1 speed² + 0.001 torque²), angle within ±π: 0 at rest upright.
+    - **Start**: angle uniform within ±π, speed within ±1.
+    - **Terminates** never.
+    - **Truncates** after `max_steps`, 200.
+    - **Gymnasium**: as `Pendulum-v1`, in float32.
     """
 
     @property

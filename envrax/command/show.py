@@ -1,4 +1,4 @@
-"""Spaces, config and card of an id: returns, speed, checks; or what is read of an object."""
+"""What an id is, its spaces, its config and its card; or what is read of an object."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from envrax.env import JaxEnv
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
 from envrax.libraries import missing_libraries
-from envrax.libraries.cards import about, card, rows
+from envrax.libraries.cards import about, card, described, docstring, joined, rows, what_it_is
 from envrax.make import make
 from envrax.registry import get_spec
 from envrax.testing.find import NAMES, find_object, is_object, with_keywords
@@ -27,9 +27,10 @@ def run(given: Any) -> int:
 
 def _shown(name: str) -> Iterator[str]:
     """
-    Class, spaces, config and origin of an environment, then the card of its id, line by line.
+    What an environment is, its class, config and origin, then the card of its id, line by line.
 
-    The card alone, for an id whose library is not installed. For `module:object`, as `find_object`
+    What it is stands in `descriptions`, else in the docstring of its class. The card alone, for an
+    id whose library is not installed. For `module:object`, as `find_object`
     reads it, what `recognise` understands of an object.
     """
     if is_object(name):
@@ -38,24 +39,27 @@ def _shown(name: str) -> Iterator[str]:
     name, keywords = with_keywords(name)
     library, known = name.partition("/")[0], card(name)
     if known and library in missing_libraries():
-        yield from rows([("id", name), ("install", how_to_install(library)), *known])
+        yield from rows([("id", name), *known, ("install", how_to_install(library))])
         yield from rows(about(library))
         return
     spec = get_spec(name)
     env = make(name, jit_compile=False, **keywords)
     base = env.unwrapped
     config = env.config
+    yield from rows([("id", spec.name)])
+    meaning = ""
+    if not described(name):
+        yield from ("", docstring(type(base)) or "no docstring", "")
+        meaning = docstring(type(config))
     facts: dict[str, Any] = {
-        "id": spec.name,
+        **dict(what_it_is(name, env.observation_space, env.action_space)),
         "class": f"{type(base).__module__}.{type(base).__qualname__}",
         "suite": spec.name.rpartition("/")[0] or "none",
         "category": spec.suite or "none",
         "wrappers": ", ".join(map(repr, spec.wrappers)) or "none",
         **({"agents": ", ".join(env.agents)} if env.agents else {}),
-        "observations": env.observation_space,
-        "actions": env.action_space,
         "max_steps": "none" if config.max_steps == NO_LIMIT else config.max_steps,
-        "config": config,
+        "config": joined(config, meaning),
     }
     facts |= {} if known else _library_faults(base)
     yield from rows(facts.items())

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
     from envrax.interop.out.minari import to_minari as to_minari
     from envrax.interop.out.pettingzoo import to_pettingzoo as to_pettingzoo
+    from envrax.interop.out.pufferlib import to_pufferlib as to_pufferlib
     from envrax.interop.out.rsl_rl import to_rsl_rl as to_rsl_rl
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
@@ -65,6 +66,7 @@ _BRIDGES = {
     "to_gymnax": "out.gymnax",
     "to_minari": "out.minari",
     "to_pettingzoo": "out.pettingzoo",
+    "to_pufferlib": "out.pufferlib",
     "to_rsl_rl": "out.rsl_rl",
     "to_sb3": "out.sb3",
     "to_stoa": "out.stoa",

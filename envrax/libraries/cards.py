@@ -1,7 +1,12 @@
-"""The card of each id: spaces, returns, speed, checks, ports."""
+"""The card of each id: what it is, spaces, returns, speed, checks, ports."""
 
+import inspect
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from envrax.libraries import known
@@ -14,12 +19,73 @@ SIZES = "64", "1,024"  # slots
 def card(id: str) -> list[tuple[str, str]]:
     """The lines of a card, each with its label; none if nothing is known of the id."""
     row = known().get(id)
-    return [*_lines(row)] if row else []
+    if not row:
+        return []
+    return [*what_it_is(id, row.get("obs", ""), row.get("action", "")), *_measured(row)]
+
+
+@cache
+def descriptions(library: str) -> dict[str, dict[str, Any]]:
+    """
+    What the environments of a library are, by patterns of their ids, from a file of `descriptions`.
+
+    Empty where a docstring says it: for `classic`, and for libraries without an adapter.
+    """
+    path = Path(__file__).with_name("descriptions") / f"{library}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def described(id: str) -> dict[str, Any]:
+    """What an environment is: of all tables whose pattern its id has, a later one wins."""
+    library, _, name = id.partition("/")
+    found: dict[str, Any] = {}
+    for pattern, fields in descriptions(library).items():
+        found |= fields if fnmatchcase(name, pattern) else {}
+    return found
+
+
+@cache
+def surprises() -> dict[str, list[dict[str, str]]]:
+    """What libraries do against what one expects, by library, as `surprises.toml` has it."""
+    return tomllib.loads(Path(__file__).with_name("surprises.toml").read_text(encoding="utf-8"))
+
+
+def faults(library: str, name: str | None = None) -> list[dict[str, str]]:
+    """The surprises that reach a library's ids, or one of them."""
+    found = [x for x in surprises().get(library, ()) if "ids" in x]
+    return [x for x in found if name is None or fnmatchcase(name, x["ids"])]
+
+
+def told(surprise: dict[str, str]) -> str:
+    """What happens, where, and what to do instead."""
+    text = f"{surprise['what']} {surprise.get('instead', '')}".strip()
+    return f"{text} ({surprise['version']})"
+
+
+def what_it_is(id: str, observations: Any, actions: Any) -> Iterator[tuple[str, str]]:
+    """The first lines of a card: what is to be done, and what the elements of its spaces mean."""
+    found = {label: _named(text) for label, text in described(id).items()}
+    found["observations"] = joined(observations, found.get("observations", ""))
+    found["actions"] = joined(actions, found.get("actions", ""))
+    for label in ("about", "observations", "actions", "reward", "start", "ends"):
+        if found.get(label):
+            yield label, found[label]
+    library, _, name = id.partition("/")
+    if known_faults := faults(library, name):
+        yield "faults", " ".join(map(told, known_faults))
+    if "source" in found:
+        yield "source", f"{found['source']} ({found['version']})"
 
 
 def ids(library: str = "") -> list[str]:
     """The ids of a library, or of all, of which something is known."""
     return [id for id in known() if "/" in id and id.startswith(f"{library}/" if library else "")]
+
+
+def docstring(cls: type) -> str:
+    """The docstring of a class; empty where a dataclass wrote it itself."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    return "" if text.startswith(f"{cls.__name__}(") else text
 
 
 def about(library: str) -> list[tuple[str, str]]:
@@ -63,10 +129,17 @@ def rows(facts: Iterable[tuple[str, Any]]) -> Iterator[str]:
         )
 
 
-def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _named(text: str | list[str]) -> str:
+    """Each number with its name, if it is a list of names."""
+    return text if isinstance(text, str) else ", ".join(f"{i} {x}" for i, x in enumerate(text))
+
+
+def joined(space: Any, meaning: str) -> str:
+    return ": ".join(filter(None, (f"{space}", meaning)))
+
+
+def _measured(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "obs" in row:
-        yield "observations", row["obs"]
-        yield "actions", row["action"]
         yield "time limit", f"{row['limit']:,} steps" if row["limit"] else "none"
         yield "agents", ", ".join(row.get("agents", [])) or "one"
         yield "mask", "of legal actions" if row.get("mask") else "none: every action is legal"

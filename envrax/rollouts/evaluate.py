@@ -10,7 +10,7 @@ import numpy as np
 from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._fleet.fleet import Fleet
 from envrax._jax.copies import copy_numpy
-from envrax._jax.keys import clone_keys, key_for_each, require_key, require_keys
+from envrax._jax.keys import clone_keys, is_key, key_for_each, require_key, require_keys
 from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
@@ -21,14 +21,19 @@ from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
+    JittedPolicy,
+    PlainPolicy,
     Policies,
     Policy,
     PolicyPerSlot,
+    TracedPolicy,
+    UniformPolicy,
     extra_inputs_of,
     on_devices_of,
-    plain_policy,
     policy_per_slot,
+    read_policy,
     require_env,
+    trace_for_slot,
     trace_policy,
 )
 from envrax.rollouts.results import (
@@ -39,9 +44,10 @@ from envrax.rollouts.results import (
     must_go_on,
     without_missing,
 )
-from envrax.rollouts.rollout import Rollout, act, play_step, start
+from envrax.rollouts.rollout import Rollout, act, as_arrays, play_step, start
 from envrax.spaces.conform import conform
 from envrax.termination import End, end_of_step, episode_end, with_reasons
+from envrax.wrappers.vector.base import BatchedWrapper
 
 _OPTIONS = StepOptions(autoreset=False, reasons=True)
 _ONE_OR_EACH = "Pass one key, or one for each episode."
@@ -135,28 +141,31 @@ def evaluate(
     require_env("evaluate", env)
     for write in getattr(env, "_write_first", ()):
         write()
-    played = plain_policy(env, cast(Any, policy))
+    played, jitted = read_policy(env, cast(Any, policy))
+    owners = [env] if jitted is None else [env, jitted]
+    run = partial(_run, owners, n_episodes, max_steps)
     if isinstance(env, JaxEnv):
-        played = read_for_one(env, played, rng, policy_state)
-        return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
-    # By key, the first step replaces these episodes: only types and fields of wrappers are used.
-    first = clone_keys(rng)
-    if n_keys is not None:
-        first = jax.lax.index_in_dim(first, 0, keepdims=False)
-    position = start(env, first, policy_state)
-    if not as_rollout and getattr(env, "copied_env", None) is not None:
-        each_slot = policy_per_slot(cast(Any, env), played, position, rng)
-        if each_slot is not None:
-            return _run(
-                in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), position
-            )
+        return run(side_by_side, read_for_one(env, played, rng, policy_state), rng, policy_state)
+    takes_keys = not as_rollout and getattr(env, "copied_env", None) is not None
+    if takes_keys and not isinstance(played, PlainPolicy):
+        found = run(begin_by_key, played, rng, as_arrays(policy_state))
+        if found is not None:
+            return found
+    position = _begin_with(env, rng, policy_state)
+    if takes_keys and isinstance(played, PlainPolicy):
+        of_slot = trace_for_slot(env, played, position)
+        if of_slot is not None:
+            return run(by_key, of_slot, rng, position)
     if n_keys is not None:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
     straight = goes_straight(env, (position, played.arrays))
     if straight or not is_traced((position, played.arrays)):
         played = trace_policy(env, played, position)
-    play = partial(in_slots, straight=True) if straight else partial(_run, in_slots)
-    return without_missing(play(env, n_episodes, max_steps, played, position), n_episodes)
+    if straight:
+        found = in_turn(env, n_episodes, max_steps, played, position, straight=True)
+    else:
+        found = run(in_turn, played, position)
+    return without_missing(found, n_episodes)
 
 
 def require_counts(
@@ -176,11 +185,12 @@ def require_counts(
     return n_keys, n_episodes, min(max_steps, NO_LIMIT)
 
 
-def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: Any) -> Evaluation:
+def _run(owners: list[Any], n: int, max_steps: int, function: Any, *given: Any) -> Any:
     """`function`, as a compiled program unless it runs on the host or within one."""
+    env = owners[0]
     if not env.traceable or is_traced(given):
         return function(env, n, max_steps, *given)
-    return _compiled[function](env)(n, max_steps, *given)
+    return _compiled[function](*owners)(n, max_steps, *on_devices_of(env, given))
 
 
 # One environment -------------------------------------------------------------------------------
@@ -188,7 +198,8 @@ def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: 
 
 def read_for_one(env: AnyEnv, policy: AnyPolicy, rng: Any, policy_state: Any) -> AnyPolicy:
     """The policy of one environment as it is now, unless the caller's own program calls it."""
-    if not env.traceable or is_traced((rng, policy_state, getattr(policy, "arrays", ()))):
+    is_read_now = isinstance(policy, PlainPolicy) and env.traceable
+    if not is_read_now or is_traced((rng, policy_state, policy.arrays)):
         return policy
     one_rng = jax.eval_shape(lambda: key_for_each(rng, 1)[0])
     return trace_policy(env, policy, _types_at_start(env).eval_shape(one_rng, policy_state))
@@ -248,48 +259,104 @@ def _episode(
 # The slots of a batch --------------------------------------------------------------------------
 
 
-def in_slots(
+def _begin_with(env: AnyBatch, rng: Any, policy_state: Any) -> Rollout:
+    """`start` with the first of the keys, if `rng` is one for each episode."""
+    one_rng = clone_keys(rng)
+    if jnp.ndim(one_rng) == (1 if is_key(one_rng) else 2):
+        one_rng = jax.lax.index_in_dim(one_rng, 0, keepdims=False)
+    return start(env, one_rng, policy_state)
+
+
+def begin_by_key(
     env: AnyBatch,
     n_episodes: int,
     max_steps: int,
-    policy: AnyPolicy | PolicyPerSlot,
+    policy: JittedPolicy | UniformPolicy,
+    rng: jax.Array,
+    policy_state: Any,
+) -> Evaluation | None:
+    """`by_key` from the start; None for a policy that must be called for all slots at once."""
+    position = _begin_with(env, rng, policy_state)
+    of_slot = trace_for_slot(env, policy, position) if isinstance(policy, JittedPolicy) else policy
+    if of_slot is None:
+        return None
+    return by_key(env, n_episodes, max_steps, of_slot, rng, position)
+
+
+def by_key(
+    env: AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    policy: TracedPolicy | UniformPolicy,
+    rng: jax.Array,
+    position: Rollout,
+) -> Evaluation:
+    """Episodes that their keys decide: a slot whose episode is over begins the next one by key."""
+    each_slot = policy_per_slot(env, policy, position.policy_state)
+    keys = jax.vmap(jax.random.split)(key_for_each(rng, n_episodes))
+    begin = partial(_begin, env, keys, each_slot)
+    step = partial(_step, env, clone_keys(keys)[0, 0], each_slot)
+    memory = each_slot.first_memory(keys[jnp.zeros(env.n_slots, jnp.int32), 0])
+    layout = layout_of(env)
+    # Every slot begins by its key in the first step: nothing of the episodes of `start` counts.
+    position = Rollout(
+        jax.tree.map(jnp.zeros_like, position.obs),
+        _without_slots(env, position.env_state),
+        memory if layout is None else reshard(memory, layout),
+        position.rng,
+    )
+    return _play(env, n_episodes, max_steps, begin, step, position)
+
+
+def _without_slots(env: AnyBatch, state: Any) -> Any:
+    """The state with zeros for that of the slots; fields of wrappers around the batch stay."""
+    if isinstance(env, BatchedWrapper):
+        return state.replace(env_state=_without_slots(env.env, state.env_state))
+    return jax.tree.map(jnp.zeros_like, state)
+
+
+def in_turn(
+    env: AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    policy: AnyPolicy,
     position: Rollout,
     straight: bool = False,
 ) -> Evaluation:
     """
-    Episodes in the slots of a batch.
+    Episodes in the order in which they start, in a batch that resets its slots itself.
 
-    With a `PolicyPerSlot`, a slot whose episode is over begins the next one by its key. Else the
-    batch resets its slots itself, and the episodes count in the order in which they start. It is a
-    loop in Python where its calls go `straight` to the host.
+    It is a loop in Python where its calls go `straight` to the host.
     """
-    by_key = isinstance(policy, PolicyPerSlot)
+    step = partial(_play_step, env, policy, straight)
+    return _play(env, n_episodes, max_steps, None, step, position, straight)
+
+
+def _play(
+    env: AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    begin: Any,
+    step: Any,
+    position: Rollout,
+    straight: bool = False,
+) -> Evaluation:
+    """Steps until all episodes are over, each after `begin`, if the slots begin by key."""
     layout = layout_of(env)
-    begin: Any = None
-    step: Any
-    if isinstance(policy, PolicyPerSlot):
-        keys = jax.vmap(jax.random.split)(key_for_each(policy.rng, n_episodes))
-        begin = partial(_begin, env, keys, policy)
-        step = partial(_step, env, clone_keys(keys)[0, 0], policy)
-        memory = policy.first_memory(keys[jnp.zeros(env.n_slots, jnp.int32), 0])
-        position = position._replace(
-            policy_state=memory if layout is None else reshard(memory, layout)
-        )
-    else:
-        step = partial(_play_step, env, policy, straight)
+    is_by_key = begin is not None
 
     def goes_on(carry: tuple[Rollout, Tally]) -> jax.Array:
-        return must_go_on(carry[1], max_steps, by_key)
+        return must_go_on(carry[1], max_steps, is_by_key)
 
     def next_step(carry: tuple[Rollout, Tally]) -> tuple[Rollout, Tally]:
         position, tally = carry
-        if by_key:
+        if is_by_key:
             position = begin(position, tally)
         position, results = step(position)
         if straight:
             results = copy_numpy(results)  # which the simulator may write to
         results = results if layout is None else on_every_device(results)
-        return position, add_step(tally, *results, max_steps, by_key)
+        return position, add_step(tally, *results, max_steps, is_by_key)
 
     info = None
     if not straight:
@@ -336,4 +403,6 @@ def _play_step(
     return position, (step.reward, end, info)
 
 
-_compiled = {function: programs(function, 0, 1) for function in (side_by_side, in_slots)}
+_compiled = {
+    function: programs(function, 0, 1) for function in (side_by_side, begin_by_key, by_key, in_turn)
+}

@@ -16,7 +16,7 @@ from envrax._jax.returned import strip_weak_type
 from envrax._jax.types import is_traced
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
-from envrax.rollouts.policy import Policy, plain_policy
+from envrax.rollouts.policy import Policy, read_policy
 from envrax.rollouts.results import Evaluation, aligned, mean_and_error
 from envrax.wrappers.traced_fields import require_dynamic
 
@@ -169,10 +169,10 @@ def evaluate_grid(
             f"empty; got {grid!r}. Write [5.0] for one value; `evaluate` takes no grid."
         )
     axes = OrderedDict((name, _numbers(name, values)) for name, values in grid.items())
-    played = read_for_one(env, plain_policy(env, policy), rng, policy_state)
-    given = axes, played, rng, policy_state
-    inline = is_traced(given)
-    run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)
+    played, jitted = read_policy(env, policy)
+    given = axes, read_for_one(env, played, rng, policy_state), rng, policy_state
+    owners = [env] if jitted is None else [env, jitted]
+    run = partial(_evaluated_grid, env) if is_traced(given) else _compiled_grid(*owners)
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
         found: Any = run(n_episodes, max_steps, *given)
     return GridEvaluation(*found, grid=axes)

@@ -18,7 +18,7 @@ from envrax._jax.programs import programs
 from envrax._jax.returned import returned_arrays, strip_weak_type
 from envrax._jax.types import leaf_type, same_types, with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, is_straight
-from envrax.compiled_batch import CompiledBatch, layout_of
+from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
@@ -119,10 +119,17 @@ class JittedPolicy:
 
     @cached_property  # it reads a signature
     def extra_names(self) -> tuple[str, ...]:
-        return PlainPolicy(self.jitted.bound).extra_names
+        return self.plain.extra_names
+
+    @property
+    def plain(self) -> PlainPolicy:
+        return PlainPolicy(self.jitted.bound)
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
-        return PlainPolicy(self.jitted.bound)(*given)
+        return self.plain(*given)
+
+    def traced(self, *given: Any) -> "TracedPolicy":
+        return self.plain.traced(*given)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["extra_names"])
@@ -262,11 +269,6 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     return state.step == 0
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["policy", "rng", "policy_state"],
-    meta_fields=["draws", "changes", "action_space"],
-)
 @dataclass
 class PolicyPerSlot:
     """
@@ -276,8 +278,6 @@ class PolicyPerSlot:
     ----------
     policy : TracedPolicy or UniformPolicy
         The policy of a batch of one slot.
-    rng : jax.Array
-        The key of all episodes, or one for each.
     policy_state : pytree
         The state of the policy at the beginning of each episode.
     draws : bool
@@ -289,7 +289,6 @@ class PolicyPerSlot:
     """
 
     policy: Any
-    rng: jax.Array
     policy_state: Any
     draws: bool
     changes: tuple[bool, ...]
@@ -331,19 +330,14 @@ class PolicyPerSlot:
         return [x for x, changes in pairs if changes]
 
 
-def policy_per_slot(
-    env: CompiledBatch[Any, Any], policy: Any, position: Any, rng: jax.Array
-) -> PolicyPerSlot | None:
+def trace_for_slot(
+    env: AnyBatch, policy: PlainPolicy | JittedPolicy, position: Any
+) -> TracedPolicy | None:
     """
     The policy as it is now, for a batch of one slot.
 
     None if its actions have a row for each slot whatever it observes: it reads no observation.
     """
-    space = env.single_action_space
-    leaves = jax.tree.leaves(position.policy_state)
-    if isinstance(policy, UniformPolicy):
-        never = (False,) * len(leaves)
-        return PolicyPerSlot(UniformPolicy(space), rng, position.policy_state, True, never, space)
     inputs = input_types(env, policy.extra_names, position)
     state, obs, key, extra_inputs = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs
@@ -355,12 +349,12 @@ def policy_per_slot(
     try:
         found = policy.traced(*given)
         action, reads = found.traced.outputs[0], found.traced.reads()
-        first_key = len(leaves) + len(jax.tree.leaves(obs))
         rows = {x.shape[:1] for x in jax.tree.leaves(action)}
         slots = {x.shape[:1] for x in jax.tree.leaves(obs)}
-        if rows == slots != {(1,)} and not any(reads[len(leaves) : first_key]):
+        of_obs = slice(len(jax.tree.leaves(state)), len(jax.tree.leaves((state, obs))))
+        if rows == slots != {(1,)} and not any(reads[of_obs]):
             return None
-        checked = partial(conform, space.batch(1), who="policy", name="action")
+        checked = partial(conform, env.single_action_space.batch(1), who="policy", name="action")
         jax.eval_shape(checked, action)
     except Exception as error:
         error.add_note(
@@ -368,10 +362,20 @@ def policy_per_slot(
             "For a policy that must be called for all slots at once, pass `as_rollout=True`."
         )
         raise
-    sources = jax.tree.leaves(found.traced.copies()[1])
+    return found
+
+
+def policy_per_slot(env: AnyBatch, policy: Any, policy_state: Any) -> PolicyPerSlot:
+    """A policy of one slot, for all slots, from that state at the beginning of each episode."""
+    space = env.single_action_space
+    if isinstance(policy, UniformPolicy):
+        never = (False,) * len(jax.tree.leaves(policy_state))
+        return PolicyPerSlot(UniformPolicy(space), policy_state, True, never, space)
+    state, obs, *_ = policy.traced.inputs
+    sources = jax.tree.leaves(policy.traced.copies()[1])
     changes = tuple(source != i for i, source in enumerate(sources))
-    draws = reads[first_key]
-    return PolicyPerSlot(found, rng, position.policy_state, draws, changes, space.batch(1))
+    draws = policy.traced.reads()[len(jax.tree.leaves((state, obs)))]
+    return PolicyPerSlot(policy, policy_state, draws, changes, space.batch(1))
 
 
 def _one_row(x: Any) -> Any:

@@ -24,6 +24,7 @@ from envrax.wrappers.observation import (
     NormalizeObservation,
     ResizeObservation,
 )
+from envrax.wrappers.pad import PadAction, PadObservation, pad_spaces
 from envrax.wrappers.randomization import DomainRandomization
 from envrax.wrappers.randomization import RandomizedState as RandomizedState
 from envrax.wrappers.record_video import RecordVideo
@@ -70,6 +71,8 @@ __all__ = [
     "NanGuard",
     "NormalizeObservation",
     "ObservationWrapper",
+    "PadAction",
+    "PadObservation",
     "RecordEpisodeStatistics",
     "RecordVideo",
     "RepeatAction",
@@ -87,6 +90,7 @@ __all__ = [
     "TransformObservation",
     "TransformReward",
     "Wrapper",
+    "pad_spaces",
     "save_video",
     "tile_frames",
 ]

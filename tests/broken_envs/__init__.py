@@ -16,10 +16,9 @@ _MODULES = (spaces, purity, returns, masks, episodes, keys, transforms, worlds)
 
 # Of each rule the environments that break it, in the order of the rules.
 BROKEN: dict[str, list[Any]] = {
-    rule.name: module.BROKEN[rule.name]
+    rule.name: found
     for rule in (*ENV_RULES, *WORLD_RULES)
-    for module in _MODULES
-    if rule.name in module.BROKEN
+    if (found := [x for module in _MODULES for x in module.BROKEN.get(rule.name, [])])
 }
 
 

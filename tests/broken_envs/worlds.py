@@ -1,5 +1,6 @@
 """Worlds of several agents that break one rule each."""
 
+from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -64,9 +65,16 @@ class CaughtButActive(ChaseWorld):
         return {agent: jnp.bool_(True) for agent in self.agents}
 
 
+class RewardIsAnOrderedDict(NimWorld):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, reward, *rest = super().step(state, action)
+        return obs, new, OrderedDict(reward), *rest
+
+
 BROKEN: dict[str, list[Any]] = {
     "agents_are_named": [AgentsAreAList, AnAgentHasNoAction],
     "someone_is_active": [ActsByNumber, NobodyActs],
     "inactive_actions_do_nothing": [MovesOutOfTurn],
+    "reward_is_a_float": [RewardIsAnOrderedDict],
     "ended_agents_stay": [ComesBack, CaughtButActive],
 }

@@ -14,7 +14,6 @@ import envrax
 from envrax.classic import Acrobot, AcrobotConfig, BallConfig, BallEnv, CartPole, CartPoleConfig
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
-SIZES = dict(CartPole=4, Acrobot=6, Ball=4)  # of an observation
 N = multi_task.N_EACH
 
 
@@ -35,8 +34,9 @@ def trainer() -> Iterator[multi_task.MultiTaskPPO]:
 
 @pytest.mark.integration
 def test_choices_that_a_task_does_not_have_are_never_made(trainer: Any) -> None:
-    params, _, obs, *_ = jax.jit(trainer.init)(0)
-    log_probs, _ = trainer.network.apply(params, obs, trainer.choices)
+    params, _, obs, states, _ = jax.jit(trainer.init)(0)
+    choices = trainer.rows(trainer.fleet.action_masks(states))
+    log_probs, _ = trainer.network.apply(params, obs, choices)
     # Untrained, a policy is fair: over the choices there are, and no others.
     for task, probs in enumerate(np.split(np.exp(log_probs), 3)):
         n = [2, 3, 4][task]
@@ -48,24 +48,23 @@ def test_the_rows_are_those_of_the_members(trainer: Any) -> None:
     """Against the members stepped alone: each with its share of the key and of the actions."""
     params, _, rows, states, _ = jax.jit(trainer.init)(0)
     resets = jax.random.split(jax.random.split(jax.random.key(0), 3)[1], 3)
-    members = [envrax.VecEnv(env, N, final_obs=True) for env in trainer.envs]
+    members = [envrax.VecEnv(env, N, final_obs=True) for env in trainer.envs.values()]
     alone = [member.reset(key) for member, key in zip(members, resets, strict=True)]
     play, cut = jax.jit(trainer.play), np.zeros(3, bool)
     for t in range(6):
         (rows, states), step = play(params, (rows, states), jax.random.key(t))
-        for i, (member, size) in enumerate(zip(members, SIZES.values(), strict=True)):
+        for i, member in enumerate(members):
             mine = slice(i * N, (i + 1) * N)
             obs, state = alone[i]
-            np.testing.assert_allclose(step.obs[mine, :size], obs, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(step.obs[mine, :6], obs, rtol=1e-5, atol=1e-6)
             assert (step.obs[mine, 6:] == jnp.eye(3)[i]).all()
-            assert (step.obs[mine, size:6] == 0).all()
             obs, state, reward, done, info = member.step(state, step.action[mine])
             alone[i] = obs, state
             np.testing.assert_allclose(step.reward[mine], reward * trainer.factors[mine], rtol=1e-5)
             np.testing.assert_array_equal(step.terminated[mine], info["terminated"])
             np.testing.assert_allclose(step.info["return"][mine], info["episode"]["r"], rtol=1e-5)
             last = info["final_obs"]
-            np.testing.assert_allclose(step.next_obs[mine, :size], last, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(step.next_obs[mine, :6], last, rtol=1e-5, atol=1e-6)
             cut[i] |= bool(np.any(step.truncated[mine]))
     assert cut.all()
 

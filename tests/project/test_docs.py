@@ -25,7 +25,7 @@ import envrax.wrappers.vector
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # From this heading on a page needs other libraries: that is a test of its own.
-SPLIT = {"docs/trainers/others.md": "## RLlib"}
+SPLIT = {"docs/trainers/others.md": "## RLlib", "docs/trainers/pufferlib.md": "## Its trainer"}
 PAGES = [
     *(
         str(page.relative_to(ROOT))
@@ -63,7 +63,11 @@ APART = ("docs/libraries/kinetix", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
-    ("docs/trainers/others.md#", "docs/trainers/mjlab"): pytest.mark.nightly,
+    (
+        "docs/trainers/others.md#",
+        "docs/trainers/pufferlib.md#",
+        "docs/trainers/mjlab",
+    ): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/",): pytest.mark.trainers,
 }

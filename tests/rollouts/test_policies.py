@@ -150,6 +150,7 @@ def test_nothing_of_a_call_is_kept(at: Any) -> None:
         policy = jax.jit(lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None))
         collect = jax.jit(lambda step: step.reward)
         envrax.rollout(BATCH, policy, at, 3, collect=collect)
+        envrax.evaluate(BATCH, policy, KEY, 3)
         kept.extend(map(weakref.ref, (policy, collect)))
 
     for i in range(3):
@@ -289,19 +290,30 @@ BOUND: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", BOUND)
-def test_a_compiled_policy_is_traced_once_and_its_arrays_are_arguments(
-    at: Any, form: str, compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def play(best: int) -> int:
-        policy = BOUND[form](jnp.eye(3)[best])
-        return envrax.rollout(BATCH, policy, at, 3)[1].action.max().item()
+GRID = {"max_steps": [5]}
+PLAY: dict[str, Callable[[Any], Any]] = {
+    "rollout": lambda policy: envrax.rollout(BATCH, policy, envrax.start(BATCH, KEY), 5)[1].reward,
+    "evaluate": lambda policy: envrax.evaluate(BATCH, policy, KEY, 3).returns,
+    "evaluate one": lambda policy: envrax.evaluate(ONE, policy, KEY, 3).returns,
+    "as a rollout": lambda policy: envrax.evaluate(BATCH, policy, KEY, 3, as_rollout=True).returns,
+    "grid": lambda policy: envrax.evaluate_grid(ONE, policy, KEY, GRID, 3).returns,
+}
 
-    assert play(1) == 1
+
+@pytest.mark.parametrize(
+    ("form", "play"),
+    [*((form, "rollout") for form in BOUND), *(("Partial", play) for play in [*PLAY][1:])],
+)
+def test_a_compiled_policy_is_traced_once_and_its_arrays_are_arguments(
+    form: str, play: str, compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [PLAY[play](partial(best, jnp.eye(3)[action])) for action in range(3)]
+    PLAY[play](BOUND[form](jnp.eye(3)[1]))
     monkeypatch.setattr(jax, "make_jaxpr", None)  # nothing is traced any more
     with compile_counter() as counted:
-        assert [play(0), play(2)] == [0, 2]
+        found = [PLAY[play](BOUND[form](jnp.eye(3)[action])) for action in range(3)]
     assert counted.count == 0
+    assert_trees_equal(found, plain)
 
 
 def test_what_a_compiled_policy_closes_over_stays_as_jax_traced_it(at: Any) -> None:

@@ -351,7 +351,7 @@ def counting(count: Any, obs: Any, rng: jax.Array) -> Any:
     return jnp.full((*obs.shape[:-1], 2), push - 1), count + 1, None
 
 
-@pytest.mark.parametrize(("policy", "memory"), [(noisy, None), (counting, 0)])
+@pytest.mark.parametrize(("policy", "memory"), [(noisy, None), (jax.jit(counting), 0)])
 def test_evaluations_do_not_depend_on_the_devices(policy: Any, memory: Any) -> None:
     expected = evaluate(coin(), policy, KEY, 21, policy_state=memory)
     for kind, batch in zip(KINDS, (coin(), Noop(coin())), strict=True):

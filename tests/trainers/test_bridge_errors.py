@@ -114,6 +114,7 @@ BLOCKED = [
     ("gymnasium", "to_space", "gymnasium", "gymnasium"),
     ("stable_baselines3", "to_sb3", "stable_baselines3", "stable-baselines3"),
     ("dm_env", "to_dm_env", "dm-env", "dm-env"),
+    ("pufferlib", "to_pufferlib", "pufferlib-core", "gymnasium"),
 ]
 
 
@@ -147,6 +148,7 @@ def test_interop_imports_no_trainer(run_python: Callable[..., str]) -> None:
         import envrax.interop
         from envrax.interop import PeerEnv
         names = ["gymnasium", "stable_baselines3", "dm_env", "torch", "envpool", "minari"]
+        names += ["pufferlib"]
         print([name for name in names if name in sys.modules])
         """
     )

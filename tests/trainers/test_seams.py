@@ -29,6 +29,7 @@ from envrax.interop import (
     to_gymnax,
     to_minari,
     to_pettingzoo,
+    to_pufferlib,
     to_rsl_rl,
     to_sb3,
 )
@@ -95,19 +96,20 @@ def test_minari_s_collector_records_loads_and_recovers(data_format: str) -> None
 SINGLE: dict[str, Callable[[int], Any]] = {
     "gymnasium": lambda seed: to_gymnasium(CountingEnv()).reset(seed=seed)[0],
     "gymnasium_vec": lambda seed: to_gymnasium_vec(VecEnv(CountingEnv(), 2)).reset(seed=seed)[0],
+    "pufferlib": lambda seed: to_pufferlib(VecEnv(CountingEnv(), 2)).reset(seed)[0],
     "dm_env": lambda seed: to_dm_env(CountingEnv(), seed=seed).reset().observation,
     "pettingzoo": lambda seed: to_pettingzoo(NimWorld()).reset(seed=seed)[0],
 }
 
 
-@pytest.mark.parametrize("bridge", ["gymnasium", "gymnasium_vec", "dm_env"])
+@pytest.mark.parametrize("bridge", ["gymnasium", "gymnasium_vec", "dm_env", "pufferlib"])
 def test_seeds_of_any_width(bridge: str) -> None:
     begin = SINGLE[bridge]
     first = [str(begin(seed)) for seed in (5, 5 + 2**32, 5 + 2**33, 5 + 2**100)]
     assert len({*first}) == 4
     assert first == [str(begin(seed)) for seed in (np.int64(5), 5 + 2**32, 5 + 2**33, 5 + 2**100)]
     [by_hand] = played(CountingEnv(), [], 5)  # below 2**32 it is `jax.random.key(seed)`
-    if bridge != "gymnasium_vec":
+    if bridge not in ("gymnasium_vec", "pufferlib"):
         np.testing.assert_array_equal(begin(5), by_hand.obs)
     with pytest.raises(ValueError, match="at least 0; got -1"):
         begin(-1)

@@ -88,8 +88,9 @@ def reward_is_a_float(probe: Probe) -> Faults:
     """The reward is a finite float32 scalar; with several agents, a dict of one per agent. With \
 wrappers, it has the type that their `reward` hooks give it."""
     zeros = by_agent(probe.env, probe.zeros(jnp.float32))
-    hooked = leaves(probe.after_hooks("reward", zeros), "reward")
-    shapes = {name: describe_weak(x).rpartition("[")[2] for name, x in hooked.items()}
+    hooked = probe.after_hooks("reward", zeros)
+    named = leaves(hooked, "reward")
+    shapes = {name: describe_weak(x).rpartition("[")[2] for name, x in named.items()}
     expected = {name: f"float32[{shape}" for name, shape in shapes.items()}
     for t in probe.uncompiled:
         got = {name: describe(x) for name, x in leaves(t.reward, "reward").items()}
@@ -100,6 +101,9 @@ wrappers, it has the type that their `reward` hooks give it."""
                 )
                 of = expected.get(name, "left out")
                 yield Fault(".step", f"`{name}` to be {of}", got.get(name, "none"), fix)
+        if expected == got and jax.tree.structure(t.reward) != jax.tree.structure(hooked):
+            fix = "Return a `dict`: a batch takes no other mapping of rewards."
+            yield Fault(".step", "`reward` to be a `dict`", type(t.reward).__name__, fix)
     for t in probe.numpy_transitions:
         for name, x in leaves(t.reward, "reward").items():
             if not np.isfinite(np.asarray(x, np.float64)).all():
