@@ -3,7 +3,7 @@ Threefry, which makes JAX's random numbers, written out on a CPU: the same bits 
 
 On a CPU, JAX computes the hash by a loop of five rounds. For the few slots that a chunk of
 `Compact` resets, starting the parts of that loop takes longer than the arithmetic in it. Written
-out, all of it is compiled as one piece. Only `Compact` uses it: elsewhere batches are large, and
+out, a hash is compiled as one piece. Only `Compact` uses it: elsewhere batches are large, and
 the programs of users stay as JAX makes them.
 """
 
@@ -67,7 +67,9 @@ def _results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
     """The results of an equation. Loops, branches and keys of other kinds are left to JAX."""
     with eqn.ctx.manager:  # the settings that JAX had where this was traced
         if eqn.primitive is threefry2x32_p:
-            return [*_hash(*jnp.broadcast_arrays(*values))]
+            # What is computed from the bits stays a piece of its own: as JAX makes it, and not with
+            # the hash once for each of its uses.
+            return [*lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))]
         if eqn.primitive in _DRAWS and jax.random.key_impl(values[0]) == "threefry2x32":
             return [_draw(eqn, *jnp.broadcast_arrays(*values))]
         called = called_program(eqn)
@@ -86,7 +88,7 @@ def _draw(eqn: JaxprEqn, keys: jax.Array, *data: jax.Array) -> jax.Array:
     return cast(Any, jax.random.wrap_key_data(bits, impl="threefry2x32") if is_made_key else bits)
 
 
-@jax.jit
+@partial(jax.jit, inline=True)
 def _hash(
     key1: jax.Array, key2: jax.Array, x1: jax.Array, x2: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
