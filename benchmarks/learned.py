@@ -86,7 +86,7 @@ def mazes() -> list[Values]:
 
 def _returns(script: str, *options: str) -> dict[str, float]:
     printed, seconds = _run(script, *options)
-    before, after = re.findall(rf"episodes: {NUMBER} -> {NUMBER}", printed)[0]
+    before, after = re.findall(rf"episodes: .*?{NUMBER} -> {NUMBER}", printed)[0]
     return {"before": float(before), "after": float(after), "s": seconds}
 
 

@@ -159,7 +159,7 @@ class PPO(Learner):
                 self.env = envrax.ClipAction(envrax.RescaleAction(self.env, -1.0, 1.0))
             batch: Any = agents_as_slots(envrax.VecEnv(self.env, o.n_envs), self.agents)
         else:
-            self.env = ppo.scaled(recorded)
+            self.env = ppo.scaled(envrax.FlattenObservation(recorded))  # without its convolution
             batch = envrax.VecEnv(self.env, o.n_envs)
         self.ppo = _PPO(o, self.env, vector.NormalizeReward(batch, gamma=o.gamma))
         adam: Any = optax.inject_hyperparams(optax.adam)(learning_rate=o.learning_rate)

@@ -52,16 +52,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class Step(NamedTuple):
-    """A step in the buffer."""
-
-    obs: Any
-    action: jax.Array
-    reward: jax.Array
-    terminated: jax.Array
-    next_obs: Any  # the observation after the step, before any auto-reset
-
-
 class Network(nn.Module):  # the value of each action
     n_actions: int
     hidden: int
@@ -105,7 +95,8 @@ class DQN:
         if self.vec_env.action_mask(at.env_state) is not None:
             raise SystemExit(f"{self.options.env} has illegal actions; train it with ppo.py")
         params = self.network.init(network_rng, at.obs[0])
-        item = Step(at.obs[0], jnp.int32(0), jnp.float32(0), jnp.bool_(False), at.obs[0])
+        obs, no = at.obs[0], jnp.bool_(False)
+        item = envrax.Transition(obs, jnp.int32(0), jnp.float32(0), no, no, no, obs, None, None)
         opt_state, buffer = self.optimiser.init(params), self.replay.init(item)
         return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
 
@@ -130,8 +121,8 @@ class DQN:
         epsilon = jnp.maximum(1 - state.n_descents / n_until, o.explore_least)
         at = state.at._replace(policy_state=state.params)
         at, steps = envrax.rollout(self.vec_env, partial(self.act, epsilon), at, 1)
-        rows = Step(steps.obs, steps.action, steps.reward, steps.terminated, steps.next_obs)
-        buffer = self.replay.add(state.buffer, jax.tree.map(lambda x: x[0], rows))
+        row = jax.tree.map(lambda x: x[0], steps._replace(info=None, extras=None))
+        buffer = self.replay.add(state.buffer, row)
         rng, *rngs = jax.random.split(at.rng, o.descents + 1)
         state = state._replace(buffer=buffer, at=at._replace(policy_state=None, rng=rng))
 
@@ -149,7 +140,7 @@ class DQN:
         target = optax.periodic_update(params, state.target, n, self.options.target_period)
         return TrainState(params, target, opt_state, n, state.buffer, state.at), None
 
-    def loss(self, params: Any, target: Any, rows: Step) -> jax.Array:
+    def loss(self, params: Any, target: Any, rows: envrax.Transition) -> jax.Array:
         best = jnp.argmax(self.network.apply(params, rows.next_obs), axis=-1)
         later = taken(self.network.apply(target, rows.next_obs), best)
         bootstrap = jnp.where(rows.terminated, 0.0, later)

@@ -149,10 +149,8 @@ def launch(n_processes: int) -> None:
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, *sys.argv, "--address", address]
-    started = [
-        subprocess.Popen([*command, "--process", str(i)], env=environment)
-        for i in range(n_processes)
-    ]
+    commands = [[*command, "--process", str(i)] for i in range(n_processes)]
+    started = [subprocess.Popen(x, env=environment) for x in commands]
     try:
         codes = [process.wait() for process in started]
     finally:

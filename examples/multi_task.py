@@ -128,9 +128,8 @@ class MultiTaskPPO:
         orders = jnp.stack([jax.random.permutation(key, gain.size) for key in shuffle_rngs])
         minibatches = orders.reshape(EPOCHS * MINIBATCHES, -1)
         (params, opt_state), _ = jax.lax.scan(descend, (params, opt_state), minibatches)
-        ended = jnp.stack([steps.info["return"], steps.done]).reshape(
-            2, N_STEPS, len(self.names), -1
-        )
+        ended = jnp.stack([steps.info["return"], steps.done])
+        ended = ended.reshape(2, N_STEPS, len(self.names), -1)
         return (params, opt_state, obs, states, rng), jnp.sum(ended, axis=(1, 3))
 
     def loss(self, params: Any, rows: Any) -> jax.Array:

@@ -6,8 +6,8 @@ PPO in pure JAX, for any environment with `Discrete` actions or a `Box` of one a
     python examples/ppo.py jumanji/Snake-v1                    from an installed library
     python examples/ppo.py Walk-v0 --import walk               registered by walk.py, in this folder
 
-Rollouts and updates are one compiled program. The script writes a learning curve, the policy and a
-video to `runs/`.
+Rollouts and updates are one compiled program. Images get a small convolution. The script says what
+it learned, and writes a learning curve, the policy and a video to `runs/`.
 """
 
 import argparse
@@ -59,9 +59,15 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+def is_image(space: Any) -> bool:
+    """Whether it is a Box of height, width and channels, from 10x10 on."""
+    return isinstance(space, envrax.Box) and len(space.shape) == 3 and min(space.shape[:2]) >= 10
+
+
 def scaled(env: Any) -> Any:
-    """Observations as vectors; they and `Box` actions in -1..1, where they are bounded."""
-    env = envrax.FlattenObservation(env)
+    """Images, else vectors; they and `Box` actions in -1..1, where they are bounded."""
+    if not is_image(env.observation_space):
+        env = envrax.FlattenObservation(env)
     env = envrax.RescaleObservation(env, *unit_bounds(env.observation_space))
     if isinstance(env.action_space, envrax.Box):
         env = envrax.ClipAction(envrax.RescaleAction(env, *unit_bounds(env.action_space)))
@@ -109,6 +115,7 @@ class Network(nn.Module):
 
     action_space: Any
     hidden: int
+    image: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array, mask: Any = None) -> tuple[Any, jax.Array]:
@@ -122,6 +129,12 @@ class Network(nn.Module):
         return Categorical(jax.nn.log_softmax(logits)), value
 
     def head(self, x: jax.Array, n_outputs: int) -> jax.Array:
+        for features in (16, 32) if self.image else ():  # a convolution by patches of n x n
+            n, (h, w, c) = 4 if min(x.shape[-3:-1]) > 20 else 2, x.shape[-3:]
+            x = jnp.pad(x, [(0, 0)] * (x.ndim - 3) + [(0, -h % n), (0, -w % n), (0, 0)])
+            x = x.reshape(*x.shape[:-3], -(-h // n), n, -1, n * c).swapaxes(-3, -2)
+            x = nn.relu(nn.Dense(features)(x.reshape(*x.shape[:-2], n * n * c)))
+        x = x.reshape(*x.shape[:-3], -1) if self.image else x
         for _ in range(2):
             x = nn.tanh(nn.Dense(self.hidden, kernel_init=nn.initializers.he_uniform())(x))
         return nn.Dense(n_outputs, kernel_init=nn.initializers.zeros)(x)
@@ -150,7 +163,7 @@ class PPO:
         space = self.vec_env.single_action_space
         if not isinstance(space, envrax.Discrete | envrax.Box) or len(space.shape) > 1:
             raise ValueError(f"PPO: expected Discrete actions or a Box of one axis; got {space}.")
-        self.network = Network(space, o.hidden)
+        self.network = Network(space, o.hidden, is_image(self.vec_env.single_observation_space))
         self.n_updates = -(-o.total_steps // (o.n_envs * o.n_steps * N_CALLS))  # of a call
         n_descents = N_CALLS * self.n_updates * o.epochs * o.minibatches
         learning_rate = optax.linear_schedule(o.learning_rate, 0.0, n_descents)
@@ -176,9 +189,11 @@ class PPO:
         action = policy.sample(rng)
         return action, params, (policy.log_prob(action), value, mask)
 
-    def evaluate(self, env: Any, params: Any, n_episodes: int, max_steps: int) -> np.ndarray:
-        rng, how = jax.random.key(1_000_003), {"policy_state": params, "max_steps": max_steps}
-        return np.asarray(envrax.evaluate(env, self.act, rng, n_episodes, **how).returns)
+    def evaluate(self, env: Any, params: Any, n: int, max_steps: int, **policy: Any) -> np.ndarray:
+        """Returns of n episodes, of the policy or of `policy=`; None draws legal actions."""
+        how = {"policy": self.act, "policy_state": params, "max_steps": max_steps, **policy}
+        rng = jax.random.key(1_000_003)
+        return np.asarray(envrax.evaluate(env, rng=rng, n_episodes=n, **how).returns)
 
     def update(self, state: Any, _: None) -> tuple[Any, Any]:
         """A rollout and gradient descent on it; sums and numbers of the returns, by slot."""
@@ -249,7 +264,11 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"PPO on {o.env}, seed {o.seed}: compiling")
     ppo = PPO(o)
     params, curve, before, after = run(ppo)
-    print(f"return of 100 episodes: {before.mean():.2f} -> {after.mean():.2f} ± {after.std():.2f}")
+    drawn = ppo.evaluate(ppo.env, params, 100, 5_000, policy=None)
+    said = "return of 100 episodes: random {:.2f}, untrained {:.2f} -> {:.2f} ± {:.2f}"
+    print(said.format(drawn.mean(), before.mean(), after.mean(), after.std()))
+    if after.mean() - drawn.mean() < 0.3 * np.hypot(after.std(), drawn.std()):  # 3 standard errors
+        print("It did not learn: no better than random. Try more --total-steps, or several --seed.")
     from matplotlib.figure import Figure  # a slow import
 
     folder = Path("runs") / f"{o.env}-{o.seed}"

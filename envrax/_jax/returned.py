@@ -42,7 +42,8 @@ def require_tuple(
     Raises
     ------
     TypeError
-        If it is not a tuple, has another length, or its second entry is of another class.
+        If it is not a tuple, has another length, its second entry is of another class, or has an
+        attribute that the class does not declare.
     """
     form = RETURNS[method]
     if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
@@ -52,12 +53,37 @@ def require_tuple(
                 f"{who}: expected {method} to return an {state.__name__} in second place; got "
                 f"{type(got).__name__}. Extend {state.__name__} with `@chex.dataclass`."
             )
+        if state is not None and (name := undeclared(got)):
+            raise TypeError(
+                f"{who}: expected {method} to return a state with the fields of its class; got "
+                f"`{name}` too. {declare(name)}"
+            )
         return cast(Any, returned)
     size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
     raise TypeError(
         f"{who}: expected {method} to return a tuple ({form}); got a "
         f"{type(cast(Any, returned)).__name__}{size}."
     )
+
+
+def undeclared(state: Any) -> str | None:
+    """
+    The first attribute of a state, or of those within it, that its class does not declare.
+
+    A `chex.dataclass` takes it for a leaf. JAX may end the process where it meets such a state.
+    """
+    while dataclasses.is_dataclass(state):
+        declared = {field.name for field in dataclasses.fields(state)}
+        for name in getattr(state, "__dict__", {}):
+            if name not in declared:
+                return name
+        state = getattr(state, "env_state", None)
+    return None
+
+
+def declare(name: str) -> str:
+    """The advice for `undeclared`."""
+    return f"Declare it, `{name}: jax.Array` in the class of the state, and set it with `replace`."
 
 
 def returned_arrays(

@@ -70,13 +70,15 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
-def enough(speeds: Sequence[Speed], way: str = "") -> int:
-    """The least number of slots with 90 % of the most steps per second, or within the spread."""
+def enough(speeds: Sequence[Speed], way: str = "") -> int | None:
+    """The least number of slots with 90 % of the most steps per second; None within the spread."""
     best = max(speeds, key=lambda speed: speed.per_second(way))
-    most, times = best.per_second(way), best.per_slot(way)
-    near = [speed for speed in speeds if speed.per_second(way) >= ENOUGH * most]
-    near += [speed for speed in speeds if difference(speed.per_slot(way), times) is None]
-    return min(speed.n for speed in near)
+    for speed in sorted(speeds, key=lambda speed: speed.n):
+        if speed.per_second(way) >= ENOUGH * best.per_second(way):
+            return speed.n
+        if difference(speed.per_slot(way), best.per_slot(way)) is None:
+            return None
+    return best.n
 
 
 def advice(speeds: Sequence[Speed]) -> Iterator[str]:
@@ -92,7 +94,9 @@ def advice(speeds: Sequence[Speed]) -> Iterator[str]:
     where = {"in a scan": enough(speeds), "from Python": enough(speeds, LOOP)}
     for n in dict.fromkeys(where.values()):
         places = " or ".join(place for place, least in where.items() if least == n)
-        if n < largest:
+        if n is None:
+            yield f"No advice on slots {places}: repetitions differ more. Is the machine busy?"
+        elif n < largest:
             yield f"`n_envs={n}`: more slots pay nothing {places}"
         elif len(speeds) > 1:
             yield f"`--n {4 * n}`: N = {n:,} is the fastest {places}; more may pay"

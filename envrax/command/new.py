@@ -1,4 +1,4 @@
-"""Write a package with a suite of your own: an environment, its test and a trainer."""
+"""Write a package with a suite of your own: an environment, its test, a trainer and CI."""
 
 import keyword
 import re
@@ -25,12 +25,13 @@ def run(given: Any) -> int:
             f"suite has, such as my_suite; got {name!r}."
         )
     template = Path(__file__).with_name("template")
+    files = {str(x.relative_to(template)).removesuffix(".txt"): x for x in template.rglob("*.txt")}
+    files.setdefault("ppo.py", template.parents[2] / "examples/ppo.py")  # of a checkout
     with TemporaryDirectory(dir=".") as part:
-        for source in template.rglob("*.txt"):
-            relative = str(source.relative_to(template)).removesuffix(".txt")
+        for relative, source in files.items():
             path = Path(part, name, relative.replace("my_suite", name))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source.read_text(encoding="utf-8").replace("my_suite", name), "utf-8")
         Path(part, name).rename(name)
-    print(f"cd {name} && pip install -e '.[test]' && pytest && python train.py")
+    print(f"cd {name} && pip install -e '.[test,train]' && pytest && python ppo.py {name}/Reach-v0")
     return 0

@@ -198,8 +198,9 @@ def _run(owners: list[Any], n: int, max_steps: int, function: Any, *given: Any) 
 
 def read_for_one(env: AnyEnv, policy: AnyPolicy, rng: Any, policy_state: Any) -> AnyPolicy:
     """The policy of one environment as it is now, unless the caller's own program calls it."""
-    is_read_now = isinstance(policy, PlainPolicy) and env.traceable
-    if not is_read_now or is_traced((rng, policy_state, policy.arrays)):
+    if not isinstance(policy, PlainPolicy) or not env.traceable:
+        return policy
+    if is_traced((rng, policy_state, policy.arrays)):
         return policy
     one_rng = jax.eval_shape(lambda: key_for_each(rng, 1)[0])
     return trace_policy(env, policy, _types_at_start(env).eval_shape(one_rng, policy_state))

@@ -45,7 +45,7 @@ class GridEvaluation(NamedTuple):
         Mean returns and their standard errors: the last field across, all others down.
 
         Of several agents, the sum of their returns. All points play the same keys: compare two by
-        the differences of their episodes.
+        the differences of their episodes. Arrays and dicts have a number, and stand below.
 
         Parameters
         ----------
@@ -75,14 +75,17 @@ class GridEvaluation(NamedTuple):
             returns = np.expand_dims(np.moveaxis(returns.mean(-1), axis, -1), axis)
         rows: list[list[str]] = []
         last_header: list[str] = []
+        legend: dict[str, None] = {}  # each line once
         for at in np.ndindex(returns.shape[:n_axes]):
-            header, *found = _rows(_at(self.grid, at, mapped), returns[at])
+            grid = _at(self.grid, at, mapped)
+            legend |= dict.fromkeys(_legend(grid))
+            header, *found = _rows(grid, returns[at])
             if header != last_header:  # unless `jax.vmap` maps over the values of the grid
                 rows.append([*(name for name in names if name != over), *header])
             index = [f"{i}" for i, name in zip(at, names, strict=True) if name != over]
             rows += [[*index, *row] for row in found]
             last_header = header
-        return aligned(rows)
+        return "\n".join([aligned(rows), *legend])
 
     __str__ = table
 
@@ -97,17 +100,33 @@ def _at(grid: Any, at: tuple[int, ...], mapped: tuple[int, ...]) -> dict[str, An
 
 
 def _rows(grid: Mapping[str, list[Any]], returns: np.ndarray) -> Iterator[list[str]]:
-    *names, last = grid
-    yield [*names, *(f"{last}={_label(value)}" for value in grid[last])]
-    n_columns = len(grid[last])
+    labels = {name: [*map(_label, values, itertools.count())] for name, values in grid.items()}
+    *names, last = labels
+    yield [*names, *(f"{last}={label}" for label in labels[last])]
+    n_columns = len(labels[last])
     cells = [*map(mean_and_error, returns.reshape(-1, returns.shape[-1]))]
-    for i, point in enumerate(itertools.product(*(grid[name] for name in names))):
-        yield [*map(_label, point), *cells[i * n_columns : (i + 1) * n_columns]]
+    for i, point in enumerate(itertools.product(*(labels[name] for name in names))):
+        yield [*point, *cells[i * n_columns : (i + 1) * n_columns]]
 
 
-def _label(value: Any) -> str:
-    value = value.item() if np.shape(value) == () and hasattr(value, "item") else value
+def _label(value: Any, number: int) -> str:
+    if _is_long(value):
+        return f"#{number}"
+    value = value.item() if hasattr(value, "item") else value
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def _is_long(value: Any) -> bool:
+    return np.shape(value) != () or isinstance(value, dict)
+
+
+def _legend(grid: Mapping[str, list[Any]]) -> Iterator[str]:
+    """A line for each value that is an array or a dict."""
+    for name, values in grid.items():
+        for i, value in enumerate(values):
+            if _is_long(value):
+                text = " ".join(f"{jax.tree.map(np.asarray, value)}".split())
+                yield f"{name} #{i}: {text if len(text) <= 80 else f'{text[:77]}...'}"
 
 
 def evaluate_grid(

@@ -72,11 +72,22 @@ def test_static_values_that_are_equal_share_a_program() -> None:
     assert [scaled(jnp.int32(3), (scale,)).dtype for scale in (1, 1.0)] == [jnp.int32] * 2
 
 
+class TakesNotes(VectorEnv):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, *rest = super().step(state, action)
+        state.a_note = jnp.zeros(3)
+        return obs, state, *rest
+
+
 def test_an_attribute_of_a_chex_dataclass_becomes_a_leaf() -> None:
-    _, state = VectorEnv().reset(KEY)
-    n_leaves = len(jax.tree.leaves(state))
-    vars(state)["a_note"] = jnp.zeros(3)  # as `state.a_note = ...` does
-    assert len(jax.tree.leaves(state)) == n_leaves + 1
+    """It is refused by name: JAX ends the process where such a state is passed on."""
+    env = TakesNotes()
+    _, state = env.reset(KEY)
+    noted = env.step(state, env.action_space.sample(KEY))[1]
+    assert len(jax.tree.leaves(noted)) == len(jax.tree.leaves(state)) + 1
+    with pytest.raises(TypeError, match="`a_note` too"):
+        batch = VecEnv(env, 2)
+        batch.step(batch.reset(KEY)[1], batch.action_space.sample(KEY))
 
 
 def test_x64_changes_some_draws() -> None:

@@ -170,10 +170,16 @@ def test_more_slots_pay_for_longer_from_python() -> None:
     ]
 
 
-def test_more_slots_pay_nothing_within_the_spread() -> None:
+def test_within_the_spread_there_is_no_advice() -> None:
     few, many = speed(64, 6.0), speed(128, 9.0)
     few.seconds["Select"] = [64 / 20, 64 / 6, 64 / 5]
-    assert bench.enough([few, many]) == 64
+    assert bench.enough([few, many]) is None
+    assert [*bench.advice([few, many])] == [
+        "No advice on slots in a scan: repetitions differ more. Is the machine busy?",
+        "`--n 512`: N = 128 is the fastest from Python; more may pay",
+    ]
+    few.layers["step of CountingEnv"] = [99.0] * 3
+    assert dict(few.parts())["auto-reset"] is None  # no part costs less than nothing
 
 
 def test_stages_inside_others_count_once() -> None:

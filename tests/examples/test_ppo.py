@@ -124,6 +124,21 @@ def test_the_curve_begins_when_each_slot_has_ended_once(registered: Any) -> None
     np.testing.assert_array_equal(curve[0], 16 * (1 + np.flatnonzero(shown)))
 
 
+def test_a_small_convolution_sees_every_pixel() -> None:
+    """Of images whose sides are no multiples of a patch; alike alone and in a batch."""
+    network = ppo.Network(envrax.Discrete(3), 8, image=True)
+    images = jax.random.normal(jax.random.key(0), (16, 21, 23, 2))
+    params = network.init(jax.random.key(1), images[0])
+    changed: Any = jax.tree.map(lambda x: x + 0.01, params)  # the last layer begins with zeros
+
+    def value(image: Any) -> Any:
+        return network.apply(changed, image)[1]
+
+    np.testing.assert_allclose(value(images), jax.vmap(value)(images), rtol=1e-4)
+    slopes = jax.vmap(jax.grad(value))(images)
+    assert (np.abs(slopes).max(axis=0) > 0).all()
+
+
 @pytest.mark.slow
 def test_a_module_in_the_working_directory_is_found(tmp_path: Path, run_python: Any) -> None:
     (tmp_path / "point.py").write_text(
@@ -133,7 +148,7 @@ def test_a_module_in_the_working_directory_is_found(tmp_path: Path, run_python: 
     tiny = ["Point-v0", "--import=point", "--total-steps=64", "--n-envs=4", "--n-steps=4"]
     as_script = f"import sys; sys.path[0] = {str(Path(ppo.__file__).parent)!r}"
     printed = run_python(f"{as_script}; import ppo; ppo.main({tiny!r})")
-    assert "return of 100 episodes: " in printed
+    assert "return of 100 episodes: random " in printed and "It did not learn" in printed
     like = jax.eval_shape(ppo.PPO(ppo.Options()).init, 0)[0].policy_state
     envrax.load(tmp_path / "runs" / "Point-v0-0" / "policy.npz", like)
 

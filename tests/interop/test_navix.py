@@ -61,6 +61,17 @@ def test_images_are_a_function_of_the_state(adapter: Any, name: str) -> None:
     assert observes(make("navix/Navix-DoorKey-5x5-v0", options=options))
 
 
+def test_the_faults_that_are_told(adapter: Any) -> None:
+    """To be dropped from `descriptions/navix.toml` once mended; `findings` has programs."""
+    obs, state = make("navix/Navix-Fetch-5x5-N2-v0").reset(jax.random.key(0))
+    aimless = state.inner.state.replace(mission=())
+    assert (obs == called(adapter.observations.symbolic, aimless)).all(), "the mission is observed"
+    env = make("navix/Navix-Empty-Random-5x5-v0")
+    obs, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 90))
+    unseen = (obs[..., 0] != adapter.navix.entities.EntityIds.PLAYER).all((1, 2))
+    assert 4 < unseen.sum() < 20, "no start is on the goal"
+
+
 def turn(policy_state: Any, obs: Any, rng: Any) -> Any:
     """A policy that turns on the spot."""
     return 0, policy_state, {}

@@ -4,6 +4,7 @@
 import importlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 from interop.by_hand import follow, make, of_brax
@@ -37,6 +38,19 @@ def test_nothing_is_cloned(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(adapter, "MENAGERIE_PATH", adapter.MENAGERIE_PATH / "absent")
     with pytest.raises(ValueError, match="mujoco_menagerie"):
         make("playground/Go1JoystickFlatTerrain")
+
+
+def test_the_faults_that_are_told(adapter: Any) -> None:
+    """To be dropped from `descriptions/playground.toml` once mended; `findings` has programs."""
+    env = make("playground/ReacherEasy")
+    obs, state = env.reset(jax.random.key(0))
+    finger = env.unwrapped.peer.mj_model.geom("finger").id
+    shown = obs[2:4] + state.inner.data.geom_xpos[finger, :2]
+    assert jnp.allclose(shown, 0, atol=1e-6), "the first observation has the target of the episode"
+    obs, _ = jax.vmap(make("playground/PendulumSwingup").reset)(
+        jax.random.split(jax.random.key(0), 64)
+    )
+    assert (obs[:, 0] >= 0).all(), "the pendulum begins on both sides"
 
 
 def test_wrap(adapter: Any) -> None:

@@ -67,8 +67,8 @@ class MjlabPPO(ppo.PPO):
         evaluated, trained = (RecordEpisodeStatistics(Actor(from_rsl_rl(sim))) for sim in sims)
         return evaluated, trained
 
-    def evaluate(self, env: Any, params: Any, n_episodes: int, max_steps: int) -> np.ndarray:
-        return super().evaluate(env, params, 64, max_steps)
+    def evaluate(self, env: Any, params: Any, n: int, max_steps: int, **policy: Any) -> np.ndarray:
+        return super().evaluate(env, params, 64, max_steps, **policy)
 
 
 def test_ppo_learns() -> None:

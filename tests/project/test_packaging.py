@@ -151,6 +151,10 @@ for imports in (
 def test_version_is_that_of_the_distribution() -> None:
     # None is found where the checkout is on the path without being installed.
     assert {d.version for d in metadata.distributions(name="envrax")} <= {envrax.__version__}
+    cited = re.compile(r"^ *version(?:: | = \{)([\d.]+)", re.MULTILINE)
+    for page in ("CITATION.cff", "README.md"):
+        found = cited.findall((Path(__file__).parents[2] / page).read_text(encoding="utf-8"))
+        assert found == [envrax.__version__], page
 
 
 @pytest.mark.parametrize("requires", [None, [], ["numpy; extra == 'other'"]])

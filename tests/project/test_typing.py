@@ -75,7 +75,7 @@ def suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a user's suite, and what `python -m envrax new` writes."""
     monkeypatch.chdir(tmp_path)
     main(["new", "my_suite"])
-    Path("my_suite", "train.py").unlink()  # a script without annotations
+    Path("my_suite", "ppo.py").unlink()  # flax has types that these two do not read
     shutil.copy(SAMPLES / "suite.py", tmp_path)
     return tmp_path
 

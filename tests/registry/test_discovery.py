@@ -363,7 +363,12 @@ def test_a_suite_of_ones_own(
     assert main(["new", "walks"]) == 0
     capsys.readouterr()
     files = {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()}
-    assert {"walks/pyproject.toml", "walks/walks/py.typed", "walks/train.py"} <= files
+    assert {
+        "walks/pyproject.toml",
+        "walks/walks/py.typed",
+        "walks/ppo.py",
+        "walks/.github/workflows/check.yml",
+    } <= files
     assert not any("my_suite" in (tmp_path / name).read_text() for name in files)
     taken = "walks", "jax", "classic"
     illegal = "My_Suite", "my-suite", "class", "a_", "é", "../up"

@@ -70,6 +70,10 @@ def test_the_table() -> None:
     )
     four = str(_of({"a": [1, 2], "b": [3], "mass": [1], "force": [7]}))
     assert four == "a  b  mass     force=7\n1  3     1  0.5 +- 0.5\n2  3     1  2.5 +- 0.5"
+    arrays = str(_of({"params": [{"mass": np.ones(2)}, {"mass": np.arange(90.0)}]})).splitlines()
+    assert arrays[0].split() == ["params=#0", "params=#1"]
+    assert arrays[2:3] == ["params #0: {'mass': array([1., 1.])}"]
+    assert arrays[3].startswith("params #1: {'mass': array([ 0., 1.") and len(arrays[3]) == 91
 
 
 def test_the_table_of_several_policies_has_a_row_for_each() -> None:

@@ -67,12 +67,13 @@ class Speed(NamedTuple):
         """
         The environment, its wrappers and auto-reset, and the seconds that each adds to a step.
 
-        None in place of seconds that are within the spread of the repetitions.
+        None in place of seconds that are negative, or within the spread of the repetitions.
         """
         ours = self.seconds[self.strategy]
         without = [0.0] * len(ours)
         for name, times in [*self.layers.items(), ("auto-reset", ours)]:
-            yield name, difference(times, without)
+            cost = difference(times, without)
+            yield name, cost if cost is not None and cost > 0 else None
             without = times
 
     def gain(self, strategy: str) -> float | None:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.returned import RETURNS
+from envrax._jax.returned import RETURNS, declare, undeclared
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.pytrees import (
@@ -79,6 +79,9 @@ def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
         fix = "Extend EnvState with `@chex.dataclass`."
         got = type(returned[1]).__name__
         yield Fault(f".{method}", "the second value to be an EnvState", got, fix)
+    if name := undeclared(returned[1]):
+        expected = "the state to have the fields of its class"
+        yield Fault(f".{method}", expected, f"`{name}` too", declare(name))
     info = cast(Any, returned[4] if size == 5 else {})
     is_dict = isinstance(info, dict)
     if not is_dict:
