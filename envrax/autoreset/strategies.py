@@ -16,6 +16,7 @@ from envrax._checks.counts import require_count
 from envrax._jax.jaxprs import has_loop
 from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
+from envrax._jax.threefry import written_out_on_cpu
 from envrax.autoreset.slot import checked_reset, next_episode, require_same_types
 from envrax.env import AnyEnv, EnvState
 
@@ -85,7 +86,8 @@ class Compact:
     differently, in the last bit, at another batch width: in a reduction or a matrix product, and in
     some versions in a multiply-add, a `log`, a `tanh` or a draw of floats.
 
-    Inside a `shard_map` every device resets its own slots.
+    Inside a `shard_map` every device resets its own slots. On a CPU, JAX's random numbers are drawn
+    without the loop that JAX has for them: the same bits, in less time.
 
     Attributes
     ----------
@@ -193,7 +195,8 @@ def _reset_in_chunks(
         slots = jnp.full(chunk, n_slots, jnp.int32)
         slots = slots.at[place].set(jnp.arange(n_slots, dtype=jnp.int32), mode="drop")
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
-        new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
+        reset_all = written_out_on_cpu(jax.vmap(reset, axis_size=chunk))
+        new = reset_all(jax.tree.map(take, clone_keys(last)))
         results = jax.tree.map(lambda old, x: old.at[slots].set(x, mode="drop"), results, new)
         return left & (place >= chunk), results
 

@@ -180,6 +180,7 @@ def test_one_loop_for_all_seeds() -> None:
     states = jax.eval_shape(jax.vmap(vec_env.reset), rngs)[1]
     actions = np.ones((3, 8, 2), np.float32)
     program = str(jax.make_jaxpr(jax.vmap(vec_env.step))(states, actions))
-    assert program.count(" cond[") == 2  # of the platform, and of whether any episode ended
+    # Of the platform, for the strategy and for the draws, and of whether any episode ended.
+    assert program.count(" cond[") == 3
     assert program.count(" while[") == 1
     assert "24,4" in program  # the world of all slots, as one batch

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from broken_envs.drift import F32, Drift, DriftConfig, Edited
-from envrax import Box, Discrete, EnvState, EpisodicEnv, RecordEpisodeStatistics, Wrapper
+from envrax import Box, Dict, Discrete, EnvState, EpisodicEnv, RecordEpisodeStatistics, Wrapper
 
 
 class DoneIsAFloat(Edited):
@@ -41,6 +41,15 @@ class StepIsAFloat(Drift):
     def reset(self, rng: jax.Array) -> Any:
         obs, state = super().reset(rng)
         return obs, state.replace(step=jnp.float32(0))
+
+
+class CounterStandsStill(Drift):
+    @property
+    def observation_space(self) -> Any:
+        return Dict({"place": super().observation_space, "step_count": Discrete(7)})
+
+    def observe(self, state: Any) -> Any:
+        return {"place": state.place, "step_count": jnp.int32(0)}
 
 
 class AdvanceEnds(EpisodicEnv[Any, Any, EnvState, DriftConfig]):
@@ -196,6 +205,7 @@ def EndIsNotCounted() -> Any:
 BROKEN: dict[str, list[Any]] = {
     "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
     "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat, AdvanceEnds, AdvanceSkips],
+    "observed_counters_count": [CounterStandsStill],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
     "limits_have_reasons": [LimitHasNoReason, LimitBeyondReachHasNoReason],

@@ -7,6 +7,7 @@ Then correct its row of `envrax/libraries/surprises.toml`.
 
 import dataclasses
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -69,8 +70,7 @@ def test_the_agent_of_gymnax_s_four_rooms_stands_in_walls() -> None:
 
 def test_a_second_wall_never_comes_in_jaxtari_s_breakout() -> None:
     game = module("jaxtari.games.jax_breakout")
-    fields = {"lives": jnp.int32(5), "all_blocks_cleared": jnp.bool_(True)}
-    state = type("State", (), fields)
+    state = SimpleNamespace(lives=jnp.int32(5), all_blocks_cleared=jnp.bool_(True))
     assert by_hand(lambda: game.JaxBreakout._get_done.__wrapped__(None, state))()
 
 
@@ -103,11 +103,12 @@ def test_the_last_step_of_jaxmarl_s_coin_game_pays_nothing() -> None:
 
 def test_the_eleventh_sapling_of_craftax_is_forgotten() -> None:
     logic = module("craftax.craftax_classic.game_logic")
-    full = type("State", (), {})
-    full.growing_plants_mask = jnp.ones(10, bool)
-    full.growing_plants_positions = jnp.zeros((10, 2), jnp.int32)
-    full.growing_plants_age = jnp.zeros(10, jnp.int32)
-    static = type("Static", (), {"max_growing_plants": 10})
+    full = SimpleNamespace(
+        growing_plants_mask=jnp.ones(10, bool),
+        growing_plants_positions=jnp.zeros((10, 2), jnp.int32),
+        growing_plants_age=jnp.zeros(10, jnp.int32),
+    )
+    static = SimpleNamespace(max_growing_plants=10)
     positions, *_ = called(logic.add_new_growing_plant, full, jnp.array([3, 3]), True, static)
     assert not (positions == 3).any()
 

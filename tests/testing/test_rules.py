@@ -87,7 +87,7 @@ def test_rules_come_after_those_that_they_need(rules: Any) -> None:
 
 def test_the_reference_lists_each_rule_once() -> None:
     page = (ROOT / "docs/reference/testing.md").read_text(encoding="utf-8")
-    shown = runpy.run_path(str(ROOT / ".ci/fill.py"))["on_page_markdown"](page)
+    shown = runpy.run_path(str(ROOT / ".ci/fill.py"))["on_page_markdown"](page, page=None)
     rules = {rule.name: rule.sentence for rule in (*ENV_RULES, *WORLD_RULES, *BATCHED_RULES)}
     assert sorted(re.findall(r"^\| `(\w+)` \| (.+) \|$", shown, re.M)) == sorted(rules.items())
     of_a_batch = shown.partition("| rule of `check_batched_env` |")[2]

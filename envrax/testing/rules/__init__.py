@@ -48,6 +48,7 @@ ENV_RULES = (
     ),
     Rule(episodes.done_is_a_flag, _EPISODES),
     Rule(episodes.step_counts, (*_EPISODES, "done_is_a_flag")),
+    Rule(episodes.observed_counters_count, ("reset_and_step_agree", "done_is_a_flag")),
     Rule(episodes.reward_is_a_float, _EPISODES),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag"), kept_by=_BASE),
     Rule(episodes.limits_have_reasons, ("info_is_fixed", "done_is_a_flag"), kept_by=_BASE),

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from envrax.wrappers import EpisodicLife, RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
 _EPISODES = 7  # that several of them end at one step by chance
+_COUNTERS = "step", "step_count"
 _ONE_BOOL = "Return one bool, such as the result of a comparison."
 
 
@@ -82,6 +83,21 @@ def _dropped_by_the_base(probe: Probe, env: EpisodicEnv[Any, Any, Any, Any]) -> 
                 got = f"{t.before[name]} before and {state[name]} after"
                 expected = f"`state.{name}` as it was, since `step` replaces it"
                 yield Fault(".advance", expected, got, fix)
+
+
+def observed_counters_count(probe: Probe) -> Faults:
+    """A whole number in an observation that is called `step` or `step_count` changes within an \
+episode."""
+    changes: dict[str, bool] = {}
+    for t, later in pairwise(probe.numpy_transitions):
+        after = leaves(later.obs, "obs")
+        for name, x in leaves(t.obs, "obs").items() if not t.state.done else ():
+            if name.rpartition(".")[2] in _COUNTERS and x.ndim == 0 and x.dtype.kind in "iu":
+                changes[name] = changes.get(name, False) or x != after[name]
+    for name in changes:
+        if not changes[name]:
+            got, fix = "one number in all of them", "Observe `state.step`."
+            yield Fault(".step", f"`{name}` to count the steps of an episode", got, fix)
 
 
 def reward_is_a_float(probe: Probe) -> Faults:
