@@ -1,10 +1,11 @@
-"""The start of a new process: the import, and the time and programs until the first step."""
+"""The start of a new process: the import, the time until the first step, and what is compiled."""
 
 import json
 import os
 import subprocess
 import sys
 from functools import partial
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 from benchmarks.measure import ROUNDS, Table, Values, Work, compare
@@ -78,12 +79,71 @@ WAYS = {
         "envrax, compiled ahead as well": MAKE_VEC.format("") + LOOP,
     },
 }
+# Prints the CPU seconds of a process, its programs, and those that it did not find in the cache.
+COUNTED = """
+import json, time
+import jax
+programs, hits = [], []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: "backend_compile" in event and programs.append(event)
+)
+jax.monitoring.register_event_listener(
+    lambda event, **_: event.endswith("/cache_hits") and hits.append(event)
+)
+key = jax.random.key(0)
+programs.clear()
+hits.clear()
+{code}
+print(json.dumps([time.process_time(), len(programs), len(programs) - len(hits)]))
+"""
+PLAYED = """
+import envrax
+env = envrax.make_vec("{id}", 4)
+envrax.rollout(env, None, envrax.start(env, key), 5)
+jax.block_until_ready(envrax.evaluate(env, None, key, 4, max_steps=20))
+"""
+JUMANJI = """
+import jumanji
+env = jumanji.make("Maze-v0")
+reset, step = jax.vmap(env.reset), jax.vmap(env.step)
+
+@jax.jit
+def play(state, keys):
+    def one(state, key):
+        actions = jax.random.randint(key, (4,), 0, 4)
+        return step(state, actions)
+    return jax.lax.scan(one, state, keys)
+
+state, _ = jax.jit(reset)(jax.random.split(key, 4))
+jax.block_until_ready([play(state, jax.random.split(key, n)) for n in (5, 20)])
+"""
+SECOND = {
+    "classic/CartPole-v0": ("", PLAYED.format(id="classic/CartPole-v0")),
+    "gymnax/CartPole-v1": ("gymnax", PLAYED.format(id="gymnax/CartPole-v1")),
+    "jumanji/Maze-v0": ("jumanji", PLAYED.format(id="jumanji/Maze-v0")),
+    "jumanji's Maze alone, JAX's cache": ("jumanji", JUMANJI),
+}
 
 
 def start() -> list[Table | Values]:
-    """The import; the first step, with an empty and a filled compile cache."""
+    """The import; the first step, and a second process, with an empty and a filled cache."""
     with TemporaryDirectory() as bytecode:
-        return [*_imports(bytecode), *_first_steps(bytecode)]
+        return [*_imports(bytecode), _second_processes(bytecode), *_first_steps(bytecode)]
+
+
+def _second_processes(bytecode: str) -> Values:
+    rows = dict[str, dict[str, float]]()
+    for name, (package, code) in SECOND.items():
+        if package and not find_spec(package):
+            continue
+        with TemporaryDirectory() as cache:
+            kept = {"cache": cache} if code is JUMANJI else {"ours": cache}
+            for which in ("first", "second"):
+                printed = _output(bytecode, COUNTED.format(code=code), **kept)
+                seconds, made, compiled = json.loads(printed.splitlines()[-1])
+                found = {"CPU s": seconds, "programs": made, "compiled": compiled}
+                rows[f"{name}, {which}"] = found
+    return Values("make_vec, rollout, evaluate: the first and the second process", rows)
 
 
 def _imports(bytecode: str) -> list[Table]:
@@ -109,16 +169,16 @@ def _first_steps(bytecode: str) -> list[Table | Values]:
     return [*tables, Values("programs until the first step", programs)]
 
 
-def _output(bytecode: str, code: str, cache: str | None = None) -> str:
+def _output(bytecode: str, code: str, cache: str | None = None, ours: str | None = None) -> str:
     """
     Run code in a new process and return what it prints.
 
     Bytecode is cached, as if installed. `cache` is JAX's compile cache, in which all programs are
-    kept; without one, the working directory is empty and has none.
+    kept, and `ours` is that of `make`; without one it is empty.
     """
     with TemporaryDirectory() as empty:
         environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode}
-        environment["ENVRAX_CACHE_DIR"] = empty
+        environment["ENVRAX_CACHE_DIR"] = ours or empty
         environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if cache:

@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, cast
 
 from jax.sharding import Mesh
 
 from envrax._fleet.container import Container
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, compile_cache_of_build
 from envrax.autoreset import AutoReset
 from envrax.config import configured, lost_config
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
@@ -68,7 +69,8 @@ def make(
     >>> obs.shape
     (4, 2)
     """
-    env = _build(make, name, config, wrappers, jit_compile, cache_dir, fields)
+    how = config, wrappers, jit_compile, pre_warm, cache_dir
+    env = _build(make, name, *how, fields)
     if jit_compile and pre_warm:
         env.compile()
     return env
@@ -116,7 +118,8 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields, n_envs)
+    how = config, wrappers, jit_compile, pre_warm, cache_dir
+    env = _build(make_vec, name, *how, fields, n_envs)
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
     vec_env: Any = VecEnv(env, n_envs, **options)
@@ -160,7 +163,8 @@ def make_multi(
     MultiEnv([CartPole, Catch], num_envs=2)
     """
     options = dict(wrappers=wrappers, jit_compile=jit_compile, cache_dir=cache_dir)
-    fleet = MultiEnv(_members(make_multi, make, names, options, fields))
+    with _cache_of_build(jit_compile and pre_warm, cache_dir):
+        fleet = MultiEnv(_members(make_multi, make, names, options, fields))
     if pre_warm:
         fleet.compile()
     return fleet
@@ -205,7 +209,8 @@ def make_multi_vec(
     """
     options: dict[str, Any] = dict(n_envs=n_envs, wrappers=wrappers, jit_compile=jit_compile)
     options |= dict(cache_dir=cache_dir, final_obs=final_obs, autoreset=autoreset, donate=donate)
-    fleet = MultiVecEnv(_members(make_multi_vec, make_vec, names, options, fields))
+    with _cache_of_build(jit_compile and pre_warm, cache_dir):
+        fleet = MultiVecEnv(_members(make_multi_vec, make_vec, names, options, fields))
     if pre_warm:
         fleet.compile()
     return fleet
@@ -217,6 +222,7 @@ def _build(
     config: Any,
     wrappers: Any,
     jit_compile: bool,
+    pre_warm: bool,
     cache_dir: CacheDir,
     fields: dict[str, Any],
     n_envs: Any = None,
@@ -224,6 +230,25 @@ def _build(
     """The environment and its wrappers, with a `JitWrapper` inside any that runs on the host."""
     who = factory.__name__
     _require_name(who, name, n_envs)
+    with _cache_of_build(jit_compile and pre_warm, cache_dir):
+        return _built(factory, name, config, wrappers, jit_compile, cache_dir, fields)
+
+
+def _cache_of_build(compiles: bool, cache_dir: CacheDir) -> AbstractContextManager[None]:
+    """What a library compiles while it builds goes where the environment's programs go."""
+    return compile_cache_of_build(cache_dir) if compiles else nullcontext()
+
+
+def _built(
+    factory: Any,
+    name: str,
+    config: Any,
+    wrappers: Any,
+    jit_compile: bool,
+    cache_dir: CacheDir,
+    fields: dict[str, Any],
+) -> AnyEnv:
+    who = factory.__name__
     spec = get_spec(name)
     if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
         raise TypeError(

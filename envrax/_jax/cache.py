@@ -64,14 +64,50 @@ def compile_cache(cache_dir: CacheDir) -> Generator[None]:
         uses the cache that JAX is configured with, if there is one. None disables the cache.
     """
     with _SCOPE:
-        settings = _settings(cache_dir)
-        before = {name: getattr(_CONFIG, name) for name in settings}
+        settings, before = _enter(cache_dir)
         try:
-            _apply(settings)
             yield
         finally:
-            # What the user has set meanwhile, in another thread, stays.
-            _apply({x: before[x] for x in before if getattr(_CONFIG, x) == settings[x]})
+            _exit(settings, before)
+
+
+_BUILDING = threading.Lock()
+
+
+@contextmanager
+def compile_cache_of_build(cache_dir: CacheDir) -> Generator[None]:
+    """
+    `compile_cache` for the code that builds an environment, which may wait for other threads.
+
+    So no lock is held meanwhile: other threads compile through their own caches. An environment
+    that another thread begins to build meanwhile, or this one within, is built without this.
+    """
+    if not _BUILDING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _SCOPE:
+            settings, before = _enter(cache_dir)
+        try:
+            yield
+        finally:
+            with _SCOPE:
+                _exit(settings, before)
+    finally:
+        _BUILDING.release()
+
+
+def _enter(cache_dir: CacheDir) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Apply the settings of a cache; what they are, and what they were before."""
+    settings = _settings(cache_dir)
+    before = {name: getattr(_CONFIG, name) for name in settings}
+    _apply(settings)
+    return settings, before
+
+
+def _exit(settings: dict[str, Any], before: dict[str, Any]) -> None:
+    # What the user has set meanwhile, in another thread, stays.
+    _apply({x: before[x] for x in before if getattr(_CONFIG, x) == settings[x]})
 
 
 def _apply(settings: dict[str, Any]) -> None:

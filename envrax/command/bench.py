@@ -31,7 +31,9 @@ Each call in a process of its own, with an empty compile cache; then in a second
 start  import of JAX, envrax and the environment's package, and its constructor
 XLA    compiles a program, or reads it from the cache. JAX unrolls Python's loops,
        which makes it large: `jax.lax.fori_loop` or `scan` keeps it small
-rest   the steps themselves, and all else"""
+rest   the steps themselves, and all else
+Programs of `rollout` and `evaluate` hold steps and resets of their own. Who only plays spares the
+row `make_vec` by `pre_warm=False`, and caches by JAX's own `jax_compilation_cache_dir`."""
 
 
 def table(speeds: Sequence[Speed]) -> Iterator[str]:

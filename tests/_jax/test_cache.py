@@ -19,7 +19,7 @@ from helpers import jax_flag
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from envrax import DEFAULT_CACHE_DIR, JitWrapper
-from envrax._jax.cache import compile_cache
+from envrax._jax.cache import compile_cache, compile_cache_of_build
 
 REWARDS = (1.0, 2.0)
 
@@ -288,3 +288,25 @@ def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
             stop.set()
         assert dict(jax.config.values) == before
     assert [thread.result() for thread in done] == [None, None]
+
+
+def test_code_that_builds_may_wait_for_a_thread_that_compiles(tmp_path: Path) -> None:
+    """Each compiles through its own cache, and all settings are restored, whichever ends first."""
+
+    def directory() -> str:
+        return Path(jax.config.values["jax_compilation_cache_dir"]).name
+
+    def other() -> str:
+        with compile_cache_of_build(tmp_path / "late"), compile_cache(tmp_path / "compiles"):
+            return directory()
+
+    before = dict(jax.config.values)
+    with ThreadPoolExecutor(1) as pool:
+        with compile_cache_of_build(tmp_path / "builds"):
+            assert pool.submit(other).result(60) == "compiles"
+            assert directory() == "builds"
+            late = compile_cache_of_build(tmp_path / "late")
+            pool.submit(late.__enter__).result(60)
+            assert directory() == "builds"
+        pool.submit(late.__exit__, None, None, None).result(60)
+    assert dict(jax.config.values) == before

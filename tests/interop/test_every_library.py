@@ -202,3 +202,25 @@ def test_a_video_shows_the_drawn_images(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "jumanji/Snake-v1"])
 def test_the_checker_of_gymnasium_passes(name: str) -> None:
     check_env(to_gymnasium(kept(name)), skip_render_check=True)
+
+
+SECOND = """
+from conftest import count_compilations
+import jax
+import envrax
+key = jax.random.key(0)
+with count_compilations() as counted:
+    env = envrax.make_vec({id!r}, 2)
+    envrax.rollout(env, None, envrax.start(env, key), 3)
+    envrax.evaluate(env, None, key, 2, max_steps=5)
+print(counted.count - counted.hits)
+"""
+
+
+@pytest.mark.parametrize("id", ["jumanji/Maze-v0", "gymnax/CartPole-v1"])
+def test_a_second_process_compiles_nothing_that_the_library_compiles(
+    id: str, run_python: Any, tmp_path: Path
+) -> None:
+    """Also of what it computes while it is built."""
+    first, second = (run_python(SECOND.format(id=id), ENVRAX_CACHE_DIR=str(tmp_path)) for _ in "12")
+    assert int(first) > int(second) == 0
