@@ -22,8 +22,26 @@ def bits(keys: Any) -> list[int]:
 
 
 def test_fold_in_equals_split() -> None:
-    """So a key of a slot and one of a step may be the same; ours come from two halves of a key."""
     assert bits(jax.random.fold_in(KEY, 3)) == bits(jax.random.split(KEY, 8)[3])
+
+
+class ShowsItsKey(VectorEnv):
+    def step(self, state: Any, action: Any) -> Any:
+        rng, key = jax.random.split(state.rng)
+        obs, state, reward, done, _ = super().step(state.replace(rng=rng), action)
+        return obs, state, reward, done, {"key": jax.random.key_data(key)}
+
+
+def test_no_key_of_a_rollout_is_used_twice() -> None:
+    """Neither by two slots or steps nor by a slot and the policy."""
+    batch = VecEnv(ShowsItsKey(), 8)
+
+    def policy(memory: Any, obs: Any, rng: Any) -> Any:
+        return jnp.zeros(8, jnp.int32), memory, jax.random.key_data(rng)
+
+    steps = envrax.rollout(batch, policy, envrax.start(batch, KEY), 20)[1]
+    keys = np.concatenate([np.reshape(x, (-1, 2)) for x in (steps.info["key"], steps.extras)])
+    assert len(np.unique(keys, axis=0)) == len(keys) == 20 * 9
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
