@@ -7,7 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,7 +58,7 @@ class Compilation:
 
 
 @contextmanager
-def compile_cache(cache_dir: CacheDir, what: str = "a program") -> Generator[None]:
+def compile_cache(cache_dir: CacheDir, what: str = "", of: Any = None) -> Generator[None]:
     """
     Enable JAX's persistent compilation cache, and restore every setting afterwards.
 
@@ -69,10 +69,11 @@ def compile_cache(cache_dir: CacheDir, what: str = "a program") -> Generator[Non
     cache_dir : path-like or None
         Where compiled programs are read and written, a local path or a URL. `DEFAULT_CACHE_DIR`
         uses the cache that JAX is configured with, if there is one. None disables the cache.
-    what : str
-        What is compiled, for the logger.
+    what, of : str, object
+        What is compiled, and of which environment or batch, for the logger.
     """
-    with _SCOPE, _logged(what):
+    is_told = LOGGER.isEnabledFor(logging.INFO)
+    with _SCOPE, _logged(what, of) if is_told else nullcontext():
         settings, before = _enter(cache_dir)
         try:
             yield
@@ -81,10 +82,8 @@ def compile_cache(cache_dir: CacheDir, what: str = "a program") -> Generator[Non
 
 
 @contextmanager
-def _logged(what: str) -> Generator[None]:
-    if not LOGGER.isEnabledFor(logging.INFO):
-        yield
-        return
+def _logged(what: str, of: Any) -> Generator[None]:
+    what = f"{what.strip('_')} of {getattr(of, 'name', 'a fleet')}"
     seen = _seen()
     before, begin = seen.copy(), time.perf_counter()
     LOGGER.info("compiling %s", what)

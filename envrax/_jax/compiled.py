@@ -84,8 +84,7 @@ class Compiled:
         if any([isinstance(x, Tracer) for x in traced.jaxpr.consts]):
             return traced.out_info
         owner: Any = getattr(self._arguments[0], "__self__", None)
-        what = f"{traced.fun_name.strip('_')} of {getattr(owner, 'name', 'a fleet')}"
-        with compile_cache(cache_dir, what):
+        with compile_cache(cache_dir, traced.fun_name, owner):
             compiled = traced.lower().compile()
         return with_shardings(traced.out_info, compiled.output_shardings)
 

@@ -1,6 +1,6 @@
 """Reading jaxprs: the one file that knows JAX's primitives."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from jax.extend.core.primitives import (
 
 # Calls of functions with rules of their own for derivatives; the program is `call_jaxpr`.
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
+CALLS = {jit_p, remat_p, *WITH_DERIVATIVE_RULES}
 
 
 def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
@@ -116,22 +117,30 @@ def interpret(
     results: Callable[[JaxprEqn, list[Any]], Iterable[Any]],
     literal: Callable[[Any], Any] = attrgetter("val"),
     consts: Sequence[Any] | None = None,
+    of: Container[Any] | None = None,
 ) -> list[Any]:
     """
     The outputs of a jaxpr on values of any kind, of which `results` makes those of an equation.
 
-    `literal` gives the value of a literal; `consts` are by default the constants themselves.
+    `literal` gives the value of a literal; `consts` are by default the constants themselves. With
+    `of`, equations of other primitives are computed as JAX does.
     """
     jaxpr = getattr(program, "jaxpr", program)
     values = [*(getattr(program, "consts", ()) if consts is None else consts), *inputs]
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
 
-    def value(x: Any) -> Any:
-        return literal(x) if isinstance(x, Literal) else known[x]
-
     for eqn in jaxpr.eqns:
-        known.update(zip(eqn.outvars, results(eqn, [*map(value, eqn.invars)]), strict=True))
-    return [*map(value, jaxpr.outvars)]
+        operands: list[Any] = []
+        for x in eqn.invars:  # a loop, without a call for each: it runs whenever a reset is traced
+            operands.append(literal(x) if isinstance(x, Literal) else known[x])
+        if of is None or eqn.primitive in of:
+            found = results(eqn, operands)
+        else:
+            with eqn.ctx.manager:  # the settings that JAX had where this was traced
+                found = eqn.primitive.bind(*operands, **eqn.params)
+            found = found if eqn.primitive.multiple_results else (found,)
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [literal(x) if isinstance(x, Literal) else known[x] for x in jaxpr.outvars]
 
 
 def bind(eqn: JaxprEqn, values: Iterable[Any], **params: Any) -> list[Any]:

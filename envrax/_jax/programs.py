@@ -71,8 +71,9 @@ class _CachedProgram:
             compilation = compilation_within(env())
             after_trace = getattr(self._here, "after_trace", None)
             if compilation is not None and after_trace is not None:
-                what = f"{function.__module__.rpartition('.')[2]} of {env().name}"
-                after_trace.enter_context(compile_cache(compilation.cache_dir, what))
+                what = function.__module__.rpartition(".")[2]  # such as "rollout"
+                opened = compile_cache(compilation.cache_dir, what, env())
+                after_trace.enter_context(opened)
             return result
 
         self._jitted: Any = jax.jit(traced, static_argnums=static)

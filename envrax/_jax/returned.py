@@ -73,9 +73,8 @@ def undeclared(state: Any) -> str | None:
     A `chex.dataclass` takes it for a leaf. JAX may end the process where it meets such a state.
     """
     while dataclasses.is_dataclass(state):
-        declared = {field.name for field in dataclasses.fields(state)}
         for name in getattr(state, "__dict__", {}):
-            if name not in declared:
+            if name not in cast(Any, state).__dataclass_fields__:
                 return name
         state = getattr(state, "env_state", None)
     return None

@@ -24,7 +24,14 @@ from jax.extend.core.primitives import (
 )
 from jax.extend.random import threefry_prng_impl
 
-from envrax._jax.jaxprs import WITH_DERIVATIVE_RULES, bind, called_program, equations, interpret
+from envrax._jax.jaxprs import (
+    CALLS,
+    WITH_DERIVATIVE_RULES,
+    bind,
+    called_program,
+    equations,
+    interpret,
+)
 from envrax._jax.keys import is_key
 
 _THREEFRY: Any = threefry_prng_impl
@@ -35,6 +42,7 @@ _DRAWS: dict[Any, Callable[..., Any]] = {
     random_fold_in_p: _THREEFRY.fold_in,
     random_split_p: _THREEFRY.split,
 }
+_RANDOM = {*_DRAWS, threefry2x32_p}
 
 
 def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,11 +64,11 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _draws(program: Any) -> bool:
-    return any(eqn.primitive in (*_DRAWS, threefry2x32_p) for eqn in equations(program))
+    return not _RANDOM.isdisjoint([eqn.primitive for eqn in equations(program)])
 
 
 def _written_out(program: Any, *inputs: Any) -> list[Any]:
-    return interpret(program, inputs, _results)
+    return interpret(program, inputs, _results, of=_RANDOM | CALLS)
 
 
 def _results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
