@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import jax
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fused import Fused, call_member, noting

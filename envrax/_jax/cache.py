@@ -1,11 +1,15 @@
 """JAX's persistent compilation cache, enabled for a block of code."""
 
+import logging
 import os
 import threading
+import time
 import warnings
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +18,7 @@ from urllib.request import url2pathname
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
+LOGGER = logging.getLogger("envrax")
 _CONFIG: Any = jax.config  # its options are not declared
 CacheDir = str | os.PathLike[str] | None
 
@@ -53,22 +58,53 @@ class Compilation:
 
 
 @contextmanager
-def compile_cache(cache_dir: CacheDir) -> Generator[None]:
+def compile_cache(cache_dir: CacheDir, what: str = "a program") -> Generator[None]:
     """
     Enable JAX's persistent compilation cache, and restore every setting afterwards.
+
+    The logger `envrax` says at INFO what is compiled, and when it is done.
 
     Parameters
     ----------
     cache_dir : path-like or None
         Where compiled programs are read and written, a local path or a URL. `DEFAULT_CACHE_DIR`
         uses the cache that JAX is configured with, if there is one. None disables the cache.
+    what : str
+        What is compiled, for the logger.
     """
-    with _SCOPE:
+    with _SCOPE, _logged(what):
         settings, before = _enter(cache_dir)
         try:
             yield
         finally:
             _exit(settings, before)
+
+
+@contextmanager
+def _logged(what: str) -> Generator[None]:
+    if not LOGGER.isEnabledFor(logging.INFO):
+        yield
+        return
+    seen = _seen()
+    before, begin = seen.copy(), time.perf_counter()
+    LOGGER.info("compiling %s", what)
+    yield
+    hits, misses = (seen[x] - before[x] for x in ("cache_hits", "cache_misses"))
+    seconds = time.perf_counter() - begin
+    cached = f"{hits} of {hits + misses} programs from the cache"
+    LOGGER.info("compiled %s in %.1f s, %s", what, seconds, cached)
+
+
+@cache
+def _seen() -> Counter[str]:
+    """Events of JAX, counted from the first call on by the last part of their names."""
+    counts = Counter[str]()
+
+    def count(event: str, **_: Any) -> None:
+        counts[event.rpartition("/")[2]] += 1
+
+    jax.monitoring.register_event_listener(count)
+    return counts
 
 
 _BUILDING = threading.Lock()

@@ -83,7 +83,9 @@ class Compiled:
         traced = self.trace(*args)  # runs code of the user, who may wait for another thread
         if any([isinstance(x, Tracer) for x in traced.jaxpr.consts]):
             return traced.out_info
-        with compile_cache(cache_dir):
+        owner: Any = getattr(self._arguments[0], "__self__", None)
+        what = f"{traced.fun_name.strip('_')} of {getattr(owner, 'name', 'a fleet')}"
+        with compile_cache(cache_dir, what):
             compiled = traced.lower().compile()
         return with_shardings(traced.out_info, compiled.output_shardings)
 

@@ -71,7 +71,8 @@ class _CachedProgram:
             compilation = compilation_within(env())
             after_trace = getattr(self._here, "after_trace", None)
             if compilation is not None and after_trace is not None:
-                after_trace.enter_context(compile_cache(compilation.cache_dir))
+                what = f"{function.__module__.rpartition('.')[2]} of {env().name}"
+                after_trace.enter_context(compile_cache(compilation.cache_dir, what))
             return result
 
         self._jitted: Any = jax.jit(traced, static_argnums=static)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._checks.streams import can_show_progress

@@ -290,6 +290,17 @@ def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
     assert [thread.result() for thread in done] == [None, None]
 
 
+def test_a_logger_tells_what_compiles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "envrax")
+    for hits in (0, 1):
+        JitWrapper(QuickEnv(), pre_warm=False, cache_dir=tmp_path).compile()
+        first, second, *_ = caplog.messages
+        assert first == "compiling checked_reset of QuickEnv"
+        assert second.startswith("compiled checked_reset of QuickEnv in ")
+        assert second.endswith(f", {hits} of 1 programs from the cache")
+        caplog.clear()
+
+
 def test_code_that_builds_may_wait_for_a_thread_that_compiles(tmp_path: Path) -> None:
     """Each compiles through its own cache, and all settings are restored, whichever ends first."""
 
