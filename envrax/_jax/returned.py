@@ -70,7 +70,7 @@ def undeclared(state: Any) -> str | None:
     """
     The first attribute of a state, or of those within it, that its class does not declare.
 
-    A `chex.dataclass` takes it for a leaf. JAX may end the process where it meets such a state.
+    A `chex.dataclass` takes it for a leaf, so that the state has another structure than before.
     """
     while dataclasses.is_dataclass(state):
         for name in getattr(state, "__dict__", {}):
