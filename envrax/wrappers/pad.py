@@ -135,7 +135,7 @@ def pad_spaces(envs: Any) -> Any:
     ValueError
         If actions are of different kinds, or bounds of actions differ.
     TypeError
-        If `envs` is not a list or a dict, or an observation cannot be flattened.
+        If `envs` is not a list or a dict of JaxEnv, or an observation cannot be flattened.
 
     Examples
     --------
@@ -146,10 +146,14 @@ def pad_spaces(envs: Any) -> Any:
     >>> envs["pole"].observation_space == envs["arm"].observation_space
     True
     """
-    if not isinstance(envs, list | tuple | dict) or not envs:
-        raise TypeError(f"pad_spaces: expected a list or a dict of environments; got {envs!r}.")
     keys = list(cast(Any, envs)) if isinstance(envs, dict) else None
-    members: list[Any] = [envs[key] for key in keys] if keys else list(envs)
+    members: list[Any] = [*envs] if isinstance(envs, list | tuple) else []
+    members = [envs[key] for key in keys] if keys else members
+    if not members or not all([isinstance(env, JaxEnv) for env in members]):
+        raise TypeError(
+            f"pad_spaces: expected a list or a dict of JaxEnv; got {envs!r}. Pass environments of "
+            "`make`; `VecEnv` goes around those that `pad_spaces` returns."
+        )
     seen = [one.observation_space for one in _agents(members)]
     if not all(isinstance(x, Box) for x in seen) or len({len(x.shape) for x in seen}) > 1:
         members = [FlattenObservation(env) for env in members]

@@ -10,7 +10,7 @@ import pytest
 from fakes import CoinEnv, PixelEnv, VectorEnv
 
 import envrax
-from envrax import Box, Discrete, PadAction, PadObservation, pad_spaces
+from envrax import Box, Discrete, PadAction, PadObservation, VecEnv, pad_spaces
 from envrax.classic import Acrobot, CartPole, Pendulum
 from envrax.multi_agent import agents_as_slots
 from envrax.testing import CountingEnv, MaskedEnv, NestedEnv, NimWorld
@@ -93,6 +93,7 @@ def test_a_choice_that_is_not_there_is_the_last() -> None:
 BAD: list[Any] = [
     (partial(pad_spaces, CartPole()), "a list or a dict"),
     (partial(pad_spaces, []), "a list or a dict"),
+    (partial(pad_spaces, [VecEnv(CartPole(), 2)]), "`VecEnv` goes around"),
     (partial(pad_spaces, [CartPole(), Pendulum()]), "all Discrete"),
     (partial(pad_spaces, [CoinEnv(), Pendulum()]), "begins with"),
     (partial(pad_spaces, [NestedEnv()]), "all Discrete"),
