@@ -107,6 +107,7 @@ def _seen() -> Counter[str]:
 
 
 _BUILDING = threading.Lock()
+_BEFORE_BUILD: dict[str, Any] = {}  # JAX's settings before the build that goes on
 
 
 @contextmanager
@@ -123,10 +124,12 @@ def compile_cache_of_build(cache_dir: CacheDir) -> Generator[None]:
     try:
         with _SCOPE:
             settings, before = _enter(cache_dir)
+            _BEFORE_BUILD.update(before)
         try:
             yield
         finally:
             with _SCOPE:
+                _BEFORE_BUILD.clear()
                 _exit(settings, before)
     finally:
         _BUILDING.release()
@@ -170,12 +173,17 @@ def _settings(cache_dir: CacheDir) -> dict[str, Any]:
     return settings
 
 
+def _of_user(name: str) -> Any:
+    return _BEFORE_BUILD.get(name, getattr(_CONFIG, name))
+
+
 def _directory(cache_dir: CacheDir) -> str | None:
     """The directory, created if needed, or the URL; None for no cache."""
     if isinstance(cache_dir, _DefaultCacheDir):
-        if not _CONFIG.jax_enable_compilation_cache:
+        # Not the directory of an environment that is built meanwhile.
+        if not _of_user("jax_enable_compilation_cache"):
             return None
-        cache_dir = _CONFIG.jax_compilation_cache_dir or cache_dir
+        cache_dir = _of_user("jax_compilation_cache_dir") or cache_dir
     if cache_dir is None:
         return None
     try:

@@ -321,3 +321,13 @@ def test_code_that_builds_may_wait_for_a_thread_that_compiles(tmp_path: Path) ->
             assert directory() == "builds"
         pool.submit(late.__exit__, None, None, None).result(60)
     assert dict(jax.config.values) == before
+
+
+@pytest.mark.parametrize("builds", ["builds", None])
+def test_the_default_is_not_the_cache_of_an_environment_that_is_built(
+    builds: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "own"))
+    with compile_cache_of_build(builds and tmp_path / builds), compile_cache(DEFAULT_CACHE_DIR):
+        assert jax.config.values["jax_enable_compilation_cache"]
+        assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "own")
