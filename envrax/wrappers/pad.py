@@ -117,7 +117,8 @@ def pad_spaces(envs: Any) -> Any:
     Give several environments equal spaces, so that one policy plays them all.
 
     Observations are filled up with zeros, as `PadObservation` does, to the longest of each axis.
-    They are flattened first unless all are Boxes with the same number of axes. Actions become those
+    They are flattened first unless all are Boxes with the same number of axes. Beside floats,
+    integers become float32, which rounds those above 2**24. Actions become those
     of `PadAction`. The agents of a world get equal spaces too.
 
     Parameters
@@ -202,8 +203,9 @@ def _is_longer(box: Any, own: Box) -> bool:
 
 
 def _holds_observations(box: Any, own: Box) -> bool:
-    cuts = kind(own.dtype) == "float" != kind(getattr(box, "dtype", own.dtype))
-    if cuts or not _is_longer(box, own):
+    if not _is_longer(box, own):
+        return False
+    if kind(own.dtype) == "float" and common_dtype([own.dtype, box.dtype]) != box.dtype:
         return False
     (low, high), (least, most) = _bounds(own, box.shape), _bounds(box, box.shape)
     return bool((least <= low).all() and (high <= most).all())

@@ -104,6 +104,7 @@ BAD: list[Any] = [
     (partial(PadObservation, VectorEnv(), Box(-jnp.inf, jnp.inf, (3, 1))), "filled up with zeros"),
     (partial(PadObservation, VectorEnv(), Box(-1.0, 1.0, 4)), "filled up with zeros"),
     (partial(PadObservation, VectorEnv(), Box(-9, 9, 4, jnp.int32)), "filled up with zeros"),
+    (partial(PadObservation, VectorEnv(), Box(-jnp.inf, jnp.inf, 4, jnp.float16)), "with zeros"),
     (partial(PadObservation, PixelEnv(), Discrete(3)), "filled up with zeros"),
 ]
 
