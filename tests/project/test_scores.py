@@ -16,7 +16,7 @@ import envrax
 from benchmarks import evidence, files, gallery, learners, scores, scores_page, tasks
 from benchmarks.libraries import verdicts
 from benchmarks.tasks import TASKS, Task
-from envrax.libraries.cards import _lines as lines_of
+from envrax.libraries.cards import _measured as lines_of
 from envrax.libraries.cards import bars as bars_of
 
 CARTPOLE = next(task for task in TASKS if task.id == "classic/CartPole-v0")
