@@ -7,7 +7,8 @@ from contextlib import suppress
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
-with warnings.catch_warnings(), suppress(ImportError):
+with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    for name in ("ray.rllib.algorithms.ppo", "agilerl.algorithms"):
-        importlib.import_module(name)
+    for name in ("ray.rllib.algorithms.ppo", "agilerl.algorithms", "mjlab.tasks", "mjlab.rl"):
+        with suppress(ImportError):
+            importlib.import_module(name)
