@@ -7,6 +7,9 @@
 # Seen: use_gae=True, the default, reads the `done` of the following step. The step before the last is
 #   cut off from the last, and the last one runs on into the next episode, with its value and all its
 #   advantages. Only the end of the rollout is right. use_gae=False is right everywhere.
+# Output:
+#   without GAE: [11.0, 10.0, 1100.0, 1000.0]
+#   with GAE, lambda 1: [1.0, 110.0, 100.0, 1000.0]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -7,6 +7,9 @@
 #   step goes on through the next episode: its rewards are added, next_obs is an observation of the next
 #   episode, and done is that of a later step, so that an end is often stored as none at all. The other
 #   steps of the episode are right.
+# Output:
+#   obs, reward, next_obs, done: [[0.0, 6.0, 2.0, 1.0], [1.0, 310.0, 5.0, 0.0]]
+#   expected for the terminal step: [1, 10, 2, 1]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# What: the order of an action of crazyflow`s environments.
+# What: the order of an action of crazyflow's environments.
 # Version: crazyflow 0.4.0 with jax 0.12.0.1, Python 3.12.
 # Expected: in the words of the class, [collective thrust, roll, pitch, yaw].
 # Seen: [roll, pitch, yaw, thrust], as the bounds of the action space show. An action in the stated order
 #   is clipped without a word: hovering thrust becomes a roll of 0.31 rad, and a yaw of 0 the lowest
 #   thrust. The drone falls.
+# Output:
+#   as stated: vertical speed changes by -2.48 m/s in 0.3 s
+#   thrust last: vertical speed changes by -0.04 m/s in 0.3 s
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -6,6 +6,11 @@
 # Seen: with a range of more than a third of the space, which leaves two cells a side, a neighbour in
 #   another cell counts twice, and a diagonal one four times. A cell is the left and the right neighbour
 #   of the other, since space is a torus, and both visits are summed. A quarter of the space is right.
+# Output:
+#   range 0.25: neighbours [2, 1, 1]
+#   range 0.3: neighbours [2, 2, 2]
+#   range 0.34: neighbours [4, 6, 6]
+#   range 0.5: neighbours [4, 6, 6]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -4,6 +4,8 @@
 # Expected: both have 25 steps, the number that both state (max_steps, max_cycles).
 # Seen: 25 in mpe2, 26 in jaxmarl, which compares its counter with the limit before it counts. A return is
 #   the sum of 26 rewards, and cannot be compared with one of 25. max_steps=24 has 25 steps.
+# Output:
+#   limit: 25 - steps in jaxmarl: 26 - in mpe2: 25
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

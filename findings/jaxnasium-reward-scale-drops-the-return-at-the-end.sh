@@ -6,6 +6,9 @@
 #   then runs on through the next episode. With a reward at the end only, no step of the first episode
 #   has a return but the last, and every step of the following ones has one: rewards are divided by
 #   another number than in Gymnasium or Stable-Baselines3.
+# Output:
+#   return of each step, two episodes: [0.0, 0.0, 0.0, 1.0, 0.5, 0.25, 0.125, 1.0]
+#   expected: [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -6,6 +6,9 @@
 # Seen: nothing is hidden: the goal shines through the wall, and rooms can be searched from outside. What
 #   is carried is not shown, so that an agent cannot see whether it has the key. The categorical and the
 #   RGB view do hide what is behind a wall.
+# Output:
+#   navix, symbolic: {'goal': True, 'key': False} - categorical sees the goal: False
+#   MiniGrid: {'goal': False, 'key': True}
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -7,6 +7,13 @@
 #   has no other field for it. Any policy of the observations fetches the wrong one half of the time, in
 #   the tasks with three objects two times of three. So too in GoToObject, GoToDoor and PutNear. A score
 #   of 0.5 is perfect.
+# Output:
+#   symbolic: the same for either target: True
+#   symbolic_first_person: the same for either target: True
+#   categorical: the same for either target: True
+#   categorical_first_person: the same for either target: True
+#   rgb: the same for either target: True
+#   rgb_first_person: the same for either target: True
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

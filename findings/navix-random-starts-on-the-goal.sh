@@ -6,6 +6,12 @@
 #   FourRooms and in Dynamic-Obstacles with random starts). The agent is not rewarded for being there,
 #   and the episode goes on: it must leave and come back. The goal hides the agent in the observation, so
 #   that neither its place nor its direction can be seen.
+# Output:
+#   11.6% of the starts are on the goal
+#   the agent is in the observation: False
+#   reward 0.0 ended False
+#   reward 0.0 ended False
+#   reward 0.0 ended False
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -6,6 +6,10 @@
 # Seen: the newest step beats a NaN and a NaN beats the best, since steps are sorted by metric and a NaN
 #   compares as neither less nor more. The best checkpoint is deleted from disk, without a word, and what
 #   is kept depends on the order. Save with a metric of -inf in place of NaN.
+# Output:
+#   returns [3.0, 0.0, 1.0] - kept: [3.0]
+#   returns [3.0, nan, 1.0] - kept: [1.0]
+#   returns [3.0, 1.0, nan] - kept: [nan]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

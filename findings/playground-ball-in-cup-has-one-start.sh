@@ -6,6 +6,16 @@
 # Seen: `reset` does not look at its key. Every episode of every slot begins with the ball hanging at
 #   rest, so that all slots with one policy do the same, and a policy is trained and judged on a single
 #   start.
+# Output:
+#   first observations of 8 keys:
+#    [[0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]
+#    [0. 0. 0. 0. 0. 0. 0. 0.]]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

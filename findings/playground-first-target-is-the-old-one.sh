@@ -7,6 +7,10 @@
 #   `reset` moves the target after it has computed the positions, and computes none again. The first
 #   action is taken towards a target that is not there. FishSwim, SwimmerSwimmer6 and FingerTurn are
 #   written in the same way.
+# Output:
+#   target in the observation: [0. 0.] - target: [ 0.0726 -0.0078]
+#   target in the observation: [0. 0.] - target: [0.1252 0.0844]
+#   target in the observation: [0. 0.] - target: [ 0.0493 -0.0142]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -5,6 +5,11 @@
 # Seen: one key is used for the joints and again for the spinner. The same random number gives the first
 #   joint and the spinner, so that one is a straight line of the other: the finger at one end of its
 #   range always meets the spinner at one angle. FingerTurnEasy and -Hard begin alike.
+# Output:
+#   correlations of joint 1, joint 2, spinner:
+#    [[ 1.    -0.103  1.   ]
+#    [-0.103  1.    -0.103]
+#    [ 1.    -0.103  1.   ]]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

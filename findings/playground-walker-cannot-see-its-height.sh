@@ -5,6 +5,9 @@
 #   of the torso and the velocities (9). The reward is for a height of 1.2.
 # Seen: the number in the place of the height is the cosine of the pitch of the torso, which the
 #   orientations hold already. Two states that differ by a metre in height look the same.
+# Output:
+#   torso at 1.30 m: number 14 of 24 is 1.00
+#   torso at 2.30 m: number 14 of 24 is 1.00
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -6,6 +6,10 @@
 #   itself, all others never, so that an agent earns 1/26 at most. With action 4, which the space does not
 #   have, the best return is 27/26: `done` is computed before the last card is counted, and in one more
 #   step that card is paid again. infos["terminated"] is True one step before `done`.
+# Output:
+#   actions: 0 to 3
+#   cards that are paid, by the action that answers: [1, 1, 1, 1]
+#   with action 4: 27 of 26; (terminated, done) of the last steps: [(False, False), (True, False), (True, True)]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -8,6 +8,9 @@
 #   one frame, and its reward is that of one frame, four times. With a state of its own four frames are
 #   taken, whatever happens: rewards after an end count, and an end that is told once, in the second
 #   frame, is lost.
+# Output:
+#   time, reward, done of two steps, stateless: [[1.0, 2.0], [4.0, 8.0], [False, False]] - expected [4, 8], [10, 26]
+#   time, reward, done of one step that ends in frame 2: [[4.0], [10.0], [False]] - expected [2], [3], [True]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT

@@ -5,6 +5,8 @@
 # Seen: in the first two steps of every episode it is 0, which was never observed: a reset fills the
 #   buffer with zeros, and they take part in the maximum. Pixels do not show it; frames that were
 #   normalised, heights and distances do. The place of the transform in the list decides.
+# Output:
+#   heights: [-5.0, -6.0, -7.0, -8.0] - highest of the last three: [0.0, 0.0, -5.0, -6.0] - expected [-5, -5, -5, -6]
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
