@@ -69,8 +69,8 @@ def make(
     >>> obs.shape
     (4, 2)
     """
-    how = config, wrappers, jit_compile, pre_warm, cache_dir
-    env = _build(make, name, *how, fields)
+    with _cache_of_build(jit_compile and pre_warm, cache_dir):
+        env = _build(make, name, config, wrappers, jit_compile, cache_dir, fields)
     if jit_compile and pre_warm:
         env.compile()
     return env
@@ -118,8 +118,8 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    how = config, wrappers, jit_compile, pre_warm, cache_dir
-    env = _build(make_vec, name, *how, fields, n_envs)
+    with _cache_of_build(jit_compile and pre_warm, cache_dir):
+        env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields, n_envs)
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
     vec_env: Any = VecEnv(env, n_envs, **options)
@@ -222,7 +222,6 @@ def _build(
     config: Any,
     wrappers: Any,
     jit_compile: bool,
-    pre_warm: bool,
     cache_dir: CacheDir,
     fields: dict[str, Any],
     n_envs: Any = None,
@@ -230,25 +229,6 @@ def _build(
     """The environment and its wrappers, with a `JitWrapper` inside any that runs on the host."""
     who = factory.__name__
     _require_name(who, name, n_envs)
-    with _cache_of_build(jit_compile and pre_warm, cache_dir):
-        return _built(factory, name, config, wrappers, jit_compile, cache_dir, fields)
-
-
-def _cache_of_build(compiles: bool, cache_dir: CacheDir) -> AbstractContextManager[None]:
-    """What a library compiles while it builds goes where the environment's programs go."""
-    return compile_cache_of_build(cache_dir) if compiles else nullcontext()
-
-
-def _built(
-    factory: Any,
-    name: str,
-    config: Any,
-    wrappers: Any,
-    jit_compile: bool,
-    cache_dir: CacheDir,
-    fields: dict[str, Any],
-) -> AnyEnv:
-    who = factory.__name__
     spec = get_spec(name)
     if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
         raise TypeError(
@@ -272,6 +252,11 @@ def _built(
             jits = False
         env = cast(Any, wrapped)
     return JitWrapper(env, cache_dir, pre_warm=False) if jits else env
+
+
+def _cache_of_build(compiles: bool, cache_dir: CacheDir) -> AbstractContextManager[None]:
+    """What a library compiles while it builds goes where the environment's programs go."""
+    return compile_cache_of_build(cache_dir) if compiles else nullcontext()
 
 
 def _require_name(who: str, name: Any, n_envs: Any) -> None:

@@ -164,8 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
         params, _ = jax.jit(train, static_argnums=(0, 2))(world, given.seed, given.total_steps)
         found = envrax.evaluate_grid(env, act, rng, points, EPISODES, policy_state=params)
         maps[name] = np.asarray(found.returns.mean(axis=(0, -1)))  # over masses and episodes
-        mean = maps[name].mean()
-        print(f"mean return of {EPISODES} episodes: {mean:.1f} on the grid\n\n{found}\n")
+        print(f"mean return on the grid: {maps[name].mean():.1f}\n\n{found}\n")
     path = Path("runs") / f"domain-randomization-{given.seed}" / "grid.png"
     save_heat_maps(path, maps, points)
     print(f"see {path}")

@@ -95,8 +95,9 @@ class DQN:
         if self.vec_env.action_mask(at.env_state) is not None:
             raise SystemExit(f"{self.options.env} has illegal actions; train it with ppo.py")
         params = self.network.init(network_rng, at.obs[0])
-        obs, no = at.obs[0], jnp.bool_(False)
-        item = envrax.Transition(obs, jnp.int32(0), jnp.float32(0), no, no, no, obs, None, None)
+        obs = at.obs[0]
+        zeros = jnp.int32(0), jnp.float32(0), *jnp.zeros(3, bool)
+        item = envrax.Transition(obs, *zeros, obs, None, None)
         opt_state, buffer = self.optimiser.init(params), self.replay.init(item)
         return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
 

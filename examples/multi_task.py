@@ -81,8 +81,7 @@ class MultiTaskPPO:
     def init(self, seed: Any) -> Any:
         rng, reset_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
         obs, states = self.fleet.reset(reset_rng)
-        choices = self.rows(self.fleet.action_masks(states))
-        params = self.network.init(network_rng, self.see(obs), choices)
+        params = self.network.init(network_rng, self.see(obs), jnp.bool_(True))
         return params, self.optimiser.init(params), self.see(obs), states, rng
 
     def play(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, envrax.Transition]:

@@ -130,7 +130,8 @@ class Network(nn.Module):
 
     def head(self, x: jax.Array, n_outputs: int) -> jax.Array:
         for features in (16, 32) if self.image else ():  # a convolution by patches of n x n
-            n, (h, w, c) = 4 if min(x.shape[-3:-1]) > 20 else 2, x.shape[-3:]
+            h, w, c = x.shape[-3:]
+            n = 4 if min(h, w) > 20 else 2
             x = jnp.pad(x, [(0, 0)] * (x.ndim - 3) + [(0, -h % n), (0, -w % n), (0, 0)])
             x = x.reshape(*x.shape[:-3], -(-h // n), n, -1, n * c).swapaxes(-3, -2)
             x = nn.relu(nn.Dense(features)(x.reshape(*x.shape[:-2], n * n * c)))
