@@ -1,6 +1,6 @@
 """Reading jaxprs: the one file that knows JAX's primitives."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
@@ -40,6 +40,11 @@ def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
 def equations(program: Any) -> list[JaxprEqn]:
     """All equations of a jaxpr, those of the jaxprs in it too."""
     return within(getattr(program, "jaxpr", program).eqns)[0]
+
+
+def holds(program: Any, primitives: set[Any]) -> bool:
+    """Whether a jaxpr has an equation of one of these primitives, at any depth."""
+    return not primitives.isdisjoint([eqn.primitive for eqn in equations(program)])
 
 
 def constants(program: Any) -> list[Any]:
@@ -117,13 +122,14 @@ def interpret(
     results: Callable[[JaxprEqn, list[Any]], Iterable[Any]],
     literal: Callable[[Any], Any] = attrgetter("val"),
     consts: Sequence[Any] | None = None,
-    of: Container[Any] | None = None,
+    of: set[Any] | None = None,
 ) -> list[Any]:
     """
     The outputs of a jaxpr on values of any kind, of which `results` makes those of an equation.
 
     `literal` gives the value of a literal; `consts` are by default the constants themselves. With
-    `of`, equations of other primitives are computed as JAX does.
+    `of`, a set of primitives, all other equations are computed as JAX does, and calls that hold one
+    of these primitives, or have a derivative of their own, are gone into.
     """
     jaxpr = getattr(program, "jaxpr", program)
     values = [*(getattr(program, "consts", ()) if consts is None else consts), *inputs]
@@ -133,12 +139,18 @@ def interpret(
         operands: list[Any] = []
         for x in eqn.invars:  # a loop, without a call for each: it runs whenever a reset is traced
             operands.append(literal(x) if isinstance(x, Literal) else known[x])
-        if of is None or eqn.primitive in of:
+        if of is None:
             found = results(eqn, operands)
         else:
+            called = called_program(eqn) if eqn.primitive in CALLS else None
             with eqn.ctx.manager:  # the settings that JAX had where this was traced
-                found = eqn.primitive.bind(*operands, **eqn.params)
-            found = found if eqn.primitive.multiple_results else (found,)
+                if eqn.primitive in of:
+                    found = results(eqn, operands)
+                elif called and (eqn.primitive in WITH_DERIVATIVE_RULES or holds(called, of)):
+                    found = interpret(called, operands, results, of=of)
+                else:  # as `bind` does
+                    found = eqn.primitive.bind(*operands, **eqn.params)
+                    found = found if eqn.primitive.multiple_results else (found,)
         known.update(zip(eqn.outvars, found, strict=True))
     return [literal(x) if isinstance(x, Literal) else known[x] for x in jaxpr.outvars]
 

@@ -24,15 +24,7 @@ from jax.extend.core.primitives import (
 )
 from jax.extend.random import threefry_prng_impl
 
-from envrax._jax.jaxprs import (
-    CALLS,
-    WITH_DERIVATIVE_RULES,
-    bind,
-    called_program,
-    equations,
-    interpret,
-)
-from envrax._jax.keys import is_key
+from envrax._jax.jaxprs import bind, holds, interpret
 
 _THREEFRY: Any = threefry_prng_impl
 # JAX's own functions of the bits of one key, which call the hash. They hold all that depends on
@@ -54,7 +46,7 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def on_platform(*args: Any) -> Any:
         program, result = cast(Any, jax.make_jaxpr(function, return_shape=True)(*args))
-        if not _draws(program):
+        if not holds(program, _RANDOM):
             return function(*args)
         ways: Any = dict(cpu=partial(_written_out, program), default=jaxpr_as_fun(program))
         leaves = cast(Any, lax.platform_dependent(*jax.tree.leaves(args), **ways))
@@ -63,37 +55,26 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return on_platform
 
 
-def _draws(program: Any) -> bool:
-    return not _RANDOM.isdisjoint([eqn.primitive for eqn in equations(program)])
-
-
 def _written_out(program: Any, *inputs: Any) -> list[Any]:
-    return interpret(program, inputs, _results, of=_RANDOM | CALLS)
+    return interpret(program, inputs, _random, of=_RANDOM)
 
 
-def _results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
-    """The results of an equation. Loops, branches and keys of other kinds are left to JAX."""
-    with eqn.ctx.manager:  # the settings that JAX had where this was traced
-        if eqn.primitive is threefry2x32_p:
-            # What is computed from the bits stays a piece of its own: as JAX makes it, and not with
-            # the hash once for each of its uses.
-            return [*lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))]
-        if eqn.primitive in _DRAWS and jax.random.key_impl(values[0]) == "threefry2x32":
-            return [_draw(eqn, *jnp.broadcast_arrays(*values))]
-        called = called_program(eqn)
-        if called is not None and (_draws(called) or eqn.primitive in WITH_DERIVATIVE_RULES):
-            return _written_out(called, *values)
+def _random(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+    """The results of a hash, or of a draw from keys. Keys of other kinds are left to JAX."""
+    if eqn.primitive is threefry2x32_p:
+        # What is computed from the bits stays a piece of its own: as JAX makes it, and not with
+        # the hash once for each of its uses.
+        return [*lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))]
+    if jax.random.key_impl(values[0]) != "threefry2x32":
         return bind(eqn, values)
-
-
-def _draw(eqn: JaxprEqn, keys: jax.Array, *data: jax.Array) -> jax.Array:
+    keys, *data = jnp.broadcast_arrays(*values)
     of_each = partial(_DRAWS[eqn.primitive], **eqn.params)
     for _ in keys.shape:
         of_each = jax.vmap(of_each)
     args = jax.random.key_data(keys), *data
     (bits,) = _written_out(jax.make_jaxpr(of_each)(*args), *args)
-    is_made_key = is_key(eqn.outvars[0].aval)
-    return cast(Any, jax.random.wrap_key_data(bits, impl="threefry2x32") if is_made_key else bits)
+    is_key = eqn.primitive is not random_bits_p
+    return [jax.random.wrap_key_data(bits, impl="threefry2x32") if is_key else bits]
 
 
 @partial(jax.jit, inline=True)

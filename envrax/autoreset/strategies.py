@@ -195,8 +195,8 @@ def _reset_in_chunks(
         slots = jnp.full(chunk, n_slots, jnp.int32)
         slots = slots.at[place].set(jnp.arange(n_slots, dtype=jnp.int32), mode="drop")
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
-        reset_all = written_out_on_cpu(jax.vmap(reset, axis_size=chunk))
-        new = reset_all(jax.tree.map(take, clone_keys(last)))
+        inputs = jax.tree.map(take, clone_keys(last))
+        new = written_out_on_cpu(jax.vmap(reset, axis_size=chunk))(inputs)
         results = jax.tree.map(lambda old, x: old.at[slots].set(x, mode="drop"), results, new)
         return left & (place >= chunk), results
 
