@@ -241,14 +241,14 @@ def systems() -> Iterator[str]:
 # What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
 def elsewhere() -> Iterator[str]:
     """What `benchmarks.elsewhere` found, a row for each environment."""
-    yield "| package | environment | line | own loop | check |\n|---|---|---|---|---|"
+    yield "| package | environment | own loop | check | line |\n|---|---|---|---|---|"
     for name, row in json.loads(ELSEWHERE.read_text(encoding="utf-8")).items():
         package, _, env = name.partition(": ")
         line = re.sub(r"\bpeer\b", "env", row["line"].strip().replace("envrax.", ""))
         line = f"`{line}`" if line.startswith("wrap(") else "an adapter"
         broken = dict.fromkeys(re.findall(r"(\w+): expected", row["check"]))
         check = ", ".join(f"`{rule}`" for rule in broken) or row["check"]
-        yield f"| {package} {row['version']} | `{env}` | {line} | {row['own loop']} | {check} |"
+        yield f"| {package} {row['version']} | `{env}` | {row['own loop']} | {check} | {line} |"
 
 
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
