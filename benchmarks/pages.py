@@ -248,7 +248,7 @@ def elsewhere() -> Iterator[str]:
         line = f"`{line}`" if line.startswith("wrap(") else "an adapter"
         broken = dict.fromkeys(re.findall(r"(\w+): expected", row["check"]))
         check = ", ".join(f"`{rule}`" for rule in broken) or row["check"]
-        yield f"| {package} {row['version']} | `{env}` | {row['own loop']} | {check} | {line} |"
+        yield f"| {package} {row['version']} | {env} | {row['own loop']} | {check} | {line} |"
 
 
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
