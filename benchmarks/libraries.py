@@ -17,8 +17,8 @@ TIMED = (
     *("xminigrid", "kinetix", "jaxmarl", "jaxtari"),
 )
 ROOT = Path(__file__).parents[1]
-_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-LIBRARIES = tuple(_PROJECT["entry-points"]["envrax.suites"])
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LIBRARIES = tuple(PROJECT["entry-points"]["envrax.suites"])
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library
 

@@ -133,7 +133,7 @@ def _on_host(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """`x` as a NumPy array. Raise an OverflowError if `dtype` cannot hold an integer of it."""
     with np.errstate(all="ignore"):
         result = np.array(x, dtype)  # the caller may write to `x`
-        if kind(dtype) == "integer" and np.any(result != np.asarray(x)):
+        if kind(dtype) == "integer" and (result != np.asarray(x)).any():
             raise OverflowError  # a wider NumPy integer, which would wrap around
         return result
 

@@ -66,6 +66,51 @@ def test_200_steps_equal_the_simulator(make: Any, how: str) -> None:
     assert n_ends[2] > 0 or make is simulators.OneTensor
 
 
+def transitions_by_hand(actions: Any) -> list[list[Any]]:
+    """Of each slot of `ResetsLater` by itself, without the steps that only reset it."""
+    sim: Any = simulators.ResetsLater()
+    n_slots = sim.num_envs
+    played: list[list[Any]] = [[] for _ in range(n_slots)]
+    shown, resets = [None] * n_slots, [True] * n_slots
+    for _ in range(200):
+        rows = [actions[len(played[i]), i] for i in range(n_slots)]
+        obs, rewards, dones, extras = sim.step(torch.tensor(np.stack(rows)))
+        for i in range(n_slots):
+            seen = obs["obs"][i].numpy().copy()
+            late = bool(extras["time_outs"][i])
+            if not resets[i]:
+                end = bool(dones[i]), late
+                played[i].append((shown[i], rows[i], float(rewards[i]), seen, *end))
+            shown[i], resets[i] = seen, bool(dones[i])
+    return played
+
+
+def test_a_simulator_that_resets_in_the_next_step() -> None:
+    actions = np.random.default_rng(0).uniform(-1.5, 1.5, (200, 4, 2)).astype(np.float32)
+    by_hand = transitions_by_hand(actions)
+    sim = simulators.ResetsLater()
+    batch = from_rsl_rl(sim, reset_slots=simulators.reset_slots(sim), final_obs=True)
+    obs, state = batch.reset(KEY)
+    n_ends = np.zeros(2, int)
+    for t, row in enumerate(actions):
+        after, state, rewards, dones, infos = batch.step(state, row)
+        for i, played in enumerate(by_hand):
+            if t >= len(played):
+                continue
+            before, action, reward, last, done, late = played[t]
+            np.testing.assert_array_equal(obs["obs"][i], before)
+            np.testing.assert_array_equal(row[i], action)
+            np.testing.assert_array_equal(infos["final_obs"]["obs"][i], last)
+            assert (rewards[i], dones[i], infos["truncated"][i]) == (reward, done, late)
+            n_ends += [done and not late, late]
+        obs = after
+    assert (n_ends > 9).all() and min(map(len, by_hand)) > 120
+    check_batched_env(batch)
+    mask = np.array([True, False, False, True])
+    begun, _ = batch.reset_where(mask, *batch.reset(KEY))
+    assert (begun["obs"] == sim.place.numpy()).all()
+
+
 @pytest.mark.parametrize("make", [simulators.Partial, simulators.FinalObs])
 def test_the_last_observation(make: Any) -> None:
     batch = from_rsl_rl(make(), final_obs=True)
@@ -167,6 +212,10 @@ def test_what_is_refused() -> None:
         batch.step(batch.reset(KEY)[1], np.zeros((4, 2)))
     batch = from_rsl_rl(simulators.ResetsLater())
     with pytest.raises(RuntimeError, match="resets a slot in the step that ends its"):
+        rollout(batch, None, start(batch, KEY), 30)
+    itself = simulators.Balls()
+    batch = from_rsl_rl(itself, reset_slots=lambda ids: itself.reset()[0])
+    with pytest.raises(RuntimeError, match="leaves the slots that ended to `reset_slots`"):
         rollout(batch, None, start(batch, KEY), 30)
     batch = from_rsl_rl(simulators.Balls())
     state = batch.reset(KEY)[1]

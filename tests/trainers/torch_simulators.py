@@ -133,17 +133,60 @@ class FinalObs(Balls):
         super().after(dones)
 
 
-class ResetsLater(Balls):
-    """As IsaacGymEnvs' Cartpole: a slot that ended is reset in the next step."""
+class ResetsLater:
+    """
+    As IsaacGymEnvs' Cartpole: the step after an end resets the slot, and ignores the action.
 
-    _ended: Any = None
+    That step pays the reward of the start. `reset` resets nothing, and every slot begins in the
+    first step. Starts are drawn by the slot and the number of its episode.
+    """
+
+    num_actions = 2
+    max_episode_length = LIMIT
+
+    def __init__(self, n: int = 4) -> None:
+        self.num_envs = n
+        self.place, self.obs_buf = torch.zeros(n, 2), torch.zeros(n, 2)
+        self.rew_buf = torch.zeros(n)
+        self.progress_buf = torch.zeros(n, dtype=torch.int64)
+        self.reset_buf = torch.ones(n, dtype=torch.int64)
+        self.n_begun = torch.zeros(n, dtype=torch.int64)
+
+    def reset_idx(self, ids: Any) -> None:
+        for i in ids.tolist():
+            drawn = np.random.default_rng((i, int(self.n_begun[i]))).uniform(-0.5, 0.5, 2)
+            self.place[i] = torch.tensor(drawn)
+        self.n_begun[ids] += 1
+        self.reset_buf[ids] = 0
+        self.progress_buf[ids] = 0
+
+    def compute_observations(self) -> None:
+        self.obs_buf[:] = self.place
+
+    def reset(self) -> Any:
+        return {"obs": self.obs_buf.clamp(-5, 5)}
 
     def step(self, actions: Any) -> Any:
-        if self._ended is not None:
-            self._begin(self._ended)
-        dones = self._move(actions)
-        self._ended = dones.nonzero()[:, 0]
-        return self.observed(), self.rewards, dones, self.extras
+        self.place += 0.3 * actions.clamp(-1, 1)
+        self.progress_buf += 1
+        self.reset_idx(self.reset_buf.nonzero()[:, 0])
+        self.compute_observations()
+        self.rew_buf[:] = 1 - self.place.abs().sum(dim=1)
+        late = self.progress_buf >= LIMIT
+        self.reset_buf[:] = (self.place[:, 0].abs() > 1.0) | late
+        extras = {"time_outs": late & (self.reset_buf != 0)}
+        return self.reset(), self.rew_buf, self.reset_buf.clone(), extras
+
+
+def reset_slots(simulator: Any) -> Any:
+    """What the page says for IsaacGymEnvs."""
+
+    def reset(ids: Any) -> Any:
+        simulator.reset_idx(ids)
+        simulator.compute_observations()
+        return simulator.reset()
+
+    return reset
 
 
 class AsGymnasium(Balls):

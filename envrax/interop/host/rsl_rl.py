@@ -2,7 +2,7 @@
 """`from_rsl_rl`: simulators of Torch tensors, by rsl_rl's protocol, as a batched environment."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -31,7 +31,11 @@ class RslRlSimulator(VectorSimulator):
     base_seed = True
 
     def __init__(
-        self, vec_env: Any, observation_space: Space | None, action_space: Space | None
+        self,
+        vec_env: Any,
+        observation_space: Space | None,
+        action_space: Space | None,
+        reset_slots: Callable[[Any], Any] | None,
     ) -> None:
         protocol = "num_envs", "num_actions", "reset", "step"
         missing = [name for name in protocol if not hasattr(vec_env, name)]
@@ -48,8 +52,11 @@ class RslRlSimulator(VectorSimulator):
         self._has_privileged = False
         self.name = type(base).__name__
         cfg: Any = getattr(base, "cfg", None)
+        self._reset_slots = reset_slots
         # A simulator that leaves the reset to its caller shows the last observation of an episode.
-        self.resets_itself = getattr(cfg, "auto_reset", True) or not _begins_some(base)
+        self.resets_itself = reset_slots is None and (
+            getattr(cfg, "auto_reset", True) or not _begins_some(base)
+        )
         self.has_last = bool(getattr(cfg, "compute_final_obs", False))
         first = self._present() if hasattr(vec_env, "get_observations") else self._begun()
         self.device = jax.tree.leaves(first)[0].device
@@ -82,16 +89,20 @@ class RslRlSimulator(VectorSimulator):
 
     def begin(self, seeds: Any) -> Any:
         seed = getattr(self.vec_env, "seed", getattr(self._base, "seed", None))
+        takes_seed = "seed" in inspect.signature(self.vec_env.reset).parameters
         if callable(seed):
             seed(int(seeds))
-            return self._begun()
-        takes_seed = "seed" in inspect.signature(self.vec_env.reset).parameters
-        return self._begun(seed=int(seeds)) if takes_seed else self._begun()
+        obs = self._begun() if callable(seed) or not takes_seed else self._begun(seed=int(seeds))
+        if self._reset_slots is None:
+            return obs
+        return self.begin_where(np.ones(self.n, bool), None)  # the `reset` of some resets nothing
 
     def _begun(self, **seed: int) -> Any:
         with self._torch.no_grad():
-            returned = self.vec_env.reset(**seed)
-        # What some return is from before the reset.
+            return self._shown(self.vec_env.reset(**seed))
+
+    def _shown(self, returned: Any) -> Any:
+        # What some resets return is from before the reset.
         has_present = hasattr(self.vec_env, "get_observations")
         return self._present() if has_present else _groups(_first_of(returned))
 
@@ -106,9 +117,9 @@ class RslRlSimulator(VectorSimulator):
 
     def begin_where(self, mask: Any, seeds: Any) -> Any:
         ids = self._torch.as_tensor(np.flatnonzero(mask), device=self.device)
+        reset: Any = self._reset_slots or (lambda ids: self._base.reset(env_ids=ids))
         with self._torch.no_grad():
-            self._base.reset(env_ids=ids)
-        return self._present()
+            return self._shown(reset(ids))
 
     def step(self, actions: Any, last: bool) -> Any:
         torch = self._torch
@@ -132,8 +143,7 @@ class RslRlSimulator(VectorSimulator):
             # Both ends at once, of which `time_outs` tells one.
             terminated = self.array(self._base.reset_terminated).astype(bool) & ended
             truncated = ended & (truncated | ~terminated)
-        if self.resets_itself:
-            self._require_reset(ended)
+        self._require_declared_reset(ended)
         last_obs = None
         if last and self.has_last and ended.any():
             final = _groups(extras["final_obs"])
@@ -141,15 +151,25 @@ class RslRlSimulator(VectorSimulator):
             last_obs = jax.tree.map(lambda x, y: _with_rows(x, y, rows), obs, final)
         return obs, rewards, terminated, truncated, {}, obs if last_obs is None else last_obs
 
-    def _require_reset(self, ended: Any) -> None:
-        """Refuse a simulator that resets in the next step, whose counters have gone on."""
+    def _require_declared_reset(self, ended: Any) -> None:
+        """Refuse a simulator whose counters say that it resets in another step than declared."""
         for name in ("episode_length_buf", "progress_buf"):
             steps = vars(self._base).get(name)
-            if steps is not None and self.array(steps)[ended].any():
+            if steps is None or not ended.any():
+                continue
+            goes_on = self.array(steps)[ended] > 0
+            if self.resets_itself and goes_on.any():
                 raise RuntimeError(
                     f"{WHO}: expected a simulator that resets a slot in the step that ends its "
-                    f"episode; got {self.name}, whose `{name}` goes on. It would give one step "
-                    "more, which is no transition: let its `step` reset."
+                    f"episode; got {self.name}, whose `{name}` goes on. The step after it would be "
+                    "no transition. Let its `step` reset, or give `reset_slots`, which resets the "
+                    "slots of some indices, as for IsaacGymEnvs."
+                )
+            if self._reset_slots and not goes_on.all():
+                raise RuntimeError(
+                    f"{WHO}: expected a simulator that leaves the slots that ended to "
+                    f"`reset_slots`; got {self.name}, whose `{name}` is 0 again. Leave out "
+                    "`reset_slots`."
                 )
 
     def close(self) -> None:
@@ -161,6 +181,7 @@ def from_rsl_rl(
     *,
     observation_space: Space | None = None,
     action_space: Space | None = None,
+    reset_slots: Callable[[Any], Any] | None = None,
     final_obs: bool = False,
     name: str | None = None,
 ) -> HostBatch:
@@ -182,6 +203,12 @@ def from_rsl_rl(
     observation_space, action_space : Space, optional
         The spaces of one slot. By default its own of Gymnasium, `single_observation_space` and
         `single_action_space`, where they have the shapes seen; else unbounded.
+    reset_slots : callable, optional
+        `reset_slots(indices)` for a simulator that resets in the *next* step, as IsaacGymEnvs' does
+        (Gymnasium's `NEXT_STEP`). It begins an episode in the slots of a tensor of indices, and
+        returns the observations of all slots, if there is no `get_observations`. The batch calls it
+        in the step that ends an episode and after `reset`, so that nothing is left for the next
+        step to reset: each step is a transition, and shows its last observation.
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does.
     name : str, optional
@@ -203,9 +230,10 @@ def from_rsl_rl(
     TypeError
         If it lacks a part of the protocol, or returns something else from a step.
     RuntimeError
-        If it resets a slot only in the step after the end of an episode.
+        If its counters show that it resets a slot only in the step after the end of an episode, and
+        there is no `reset_slots`: without it the slots cannot be begun one by one.
     """
-    simulator = RslRlSimulator(vec_env, observation_space, action_space)
+    simulator = RslRlSimulator(vec_env, observation_space, action_space, reset_slots)
     return HostBatch(simulator, final_obs=final_obs, name=name)
 
 

@@ -36,13 +36,14 @@ class Sb3VecEnv(VecEnv):
         require_batch(_WHO, batched_env)
         require_flat(_WHO, batched_env.single_observation_space)
         self.batched_env = batched_env
+        self._action_space = batched_env.single_action_space  # built on each access
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
         super().__init__(
             batched_env.n_slots,
             to_space(batched_env.single_observation_space),
-            to_space(batched_env.single_action_space),
+            to_space(self._action_space),
         )
 
     def reset(self) -> Any:
@@ -63,7 +64,7 @@ class Sb3VecEnv(VecEnv):
                 "call. Call `step`."
             )
         actions, self._actions = self._actions, None
-        if isinstance(self.batched_env.single_action_space, MultiBinary):
+        if isinstance(self._action_space, MultiBinary):
             actions = np.asarray(actions).astype(np.int8)  # a policy of SB3 gives float32
         result = self._loop.step(actions)
         self._mask = result.mask
@@ -73,7 +74,7 @@ class Sb3VecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": x} for x in only_truncated]
         if step_infos:
             infos = [{**slot_info(step_infos, i), **info} for i, info in enumerate(infos)]
-        space = self.batched_env.single_action_space
+        space = self._action_space
         final_mask = result.final_mask if is_flat(space) else None
         for slot in np.flatnonzero(dones).tolist():
             final_obs = slot_info({"terminal_observation": result.final_obs}, slot)
@@ -96,7 +97,7 @@ class Sb3VecEnv(VecEnv):
                 "Call `reset` first, or train without masks."
             )
         # A copy, since the caller may edit it and ask again.
-        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask).copy()
+        return flat_mask(_WHO, self._action_space, self._mask).copy()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "render_mode":
