@@ -85,6 +85,7 @@ class RslRlSimulator(VectorSimulator):
         if straight and self.on_device:
             # A copy: simulators write their buffers again, and DLPack would share them.
             return jnp.from_dlpack(x.clone(memory_format=self._torch.contiguous_format))
+        x = x.float() if x.dtype == self._torch.bfloat16 else x  # which NumPy lacks
         return x.cpu().numpy()
 
     def begin(self, seeds: Any) -> Any:
@@ -257,7 +258,7 @@ def _first_of(returned: Any) -> Any:
 def _groups(obs: Any, privileged: Any = None) -> Any:
     """Observations as one tensor, or as a dict of groups."""
     if isinstance(obs, Mapping) or hasattr(obs, "batch_size"):  # a TensorDict is no Mapping
-        return {key: _groups(obs[key]) for key in sorted(obs.keys())}
+        return {key: _groups(obs[key]) for key in sorted(obs.keys()) if obs[key] is not None}
     return obs if privileged is None else {"critic": privileged, "policy": obs}
 
 
