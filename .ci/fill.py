@@ -158,7 +158,10 @@ def curve(id: str) -> dict[str, Any]:
         f"{LEFT + (x - steps[0]) * x_scale:.1f},{EDGE + (high - y) * y_scale:.1f}"
         for x, y in points
     )
-    drawn = {"line": " ".join(line), "low": f"{low:,.4g}", "high": f"{high:,.4g}"}
+    scale = {
+        k: f"{x:,.0f}" if abs(x) > 999 else f"{x:.4g}" for k, x in (("low", low), ("high", high))
+    }
+    drawn = {"line": " ".join(line), **scale}
     return {**drawn, "first": evidence.short(steps[0]), "last": evidence.short(steps[-1])}
 
 

@@ -30,6 +30,7 @@ BENCHMARKS = {
     "fleet": "fleet.step",
     "rollouts": "costs.rollouts",
     "parts": "costs.parts",
+    "replay": "replay.frames",
     "randomization": "costs.randomization",
     "start": "start.start",
     "scale": "memory.scale",
@@ -58,6 +59,7 @@ what they measure:
   scale                       memory and time of a million slots
   randomization               a config in every slot
   rollouts, parts             `rollout`, and single parts of a step
+  replay                      a replay buffer of frames, against stacks
   interop                     the loops of other libraries
 """
 COMMANDS = (

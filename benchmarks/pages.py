@@ -25,6 +25,7 @@ numbers end at an empty line or at the next comment.
 prints and the site shows.
 """
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -34,11 +35,12 @@ from typing import Any
 
 from benchmarks import accelerators, evidence, scores_page
 from benchmarks.files import RESULTS, read
-from benchmarks.libraries import LIBRARIES, head, verdicts, with_adapter
+from benchmarks.libraries import LIBRARIES, PROJECT, head, verdicts, with_adapter
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 LISTED = Path(__file__).with_name("figures.toml")
+ELSEWHERE = Path(__file__).with_name("elsewhere.json")
 SYSTEMS = Path(__file__).with_name("systems.toml")
 FIGURES = re.compile(r"(<!-- figures -->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
@@ -176,7 +178,7 @@ def checked() -> Iterator[str]:
 
 
 def libraries() -> Iterator[str]:
-    """A row for each library with an adapter, from the head of its page."""
+    """A row for each library with an adapter."""
     yield "| prefix and extra | ids | `params` | `options` | masks | `render` |"
     yield "|---|---|---|---|---|---|"
     for library in with_adapter():
@@ -185,6 +187,28 @@ def libraries() -> Iterator[str]:
         n = len([id for id in verdicts(library) if " as a world" not in id]) or "objects only"
         cells = (found.get(x, "") for x in ("parameters", "keywords", "masks", "render"))
         yield f"| [`{library}`]({library}.md){extra} | {n} | {' | '.join(cells)} |"
+
+
+def extras() -> Iterator[str]:
+    """What the extra of each library installs, and which JAX that allows."""
+    yield "| extra | packages | JAX | in `interop` |\n|---|---|---|---|"
+    for library in with_adapter():
+        found = head(library)
+        extra = found.get("extra", library.replace("_", "-"))
+        allowed = f"`{found['jax']}`" if "jax" in found else "any"
+        together = f"no: {found['alone']}" if "alone" in found else "yes"
+        packages = ", ".join(f"`{package}`" for package in asked(extra))
+        yield f"| `{extra}` | {packages} | {allowed} | {together} |"
+
+
+def asked(extra: str) -> Iterator[str]:
+    """The packages of an extra, and of those that it names."""
+    for line in PROJECT["optional-dependencies"][extra]:
+        if nested := re.fullmatch(r"envrax\[(.+)\]", line):
+            for name in nested[1].split(","):
+                yield from asked(name)
+        else:
+            yield line.partition(";")[0].strip()
 
 
 def all_systems() -> list[dict[str, str]]:
@@ -215,11 +239,25 @@ def systems() -> Iterator[str]:
 
 
 # What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
+def elsewhere() -> Iterator[str]:
+    """What `benchmarks.elsewhere` found, a row for each environment."""
+    yield "| package | environment | own loop | check | line |\n|---|---|---|---|---|"
+    for name, row in json.loads(ELSEWHERE.read_text(encoding="utf-8")).items():
+        package, _, env = name.partition(": ")
+        line = re.sub(r"\bpeer\b", "env", row["line"].strip().replace("envrax.", ""))
+        line = f"`{line}`" if line.startswith("wrap(") else "an adapter"
+        broken = dict.fromkeys(re.findall(r"(\w+): expected", row["check"]))
+        check = ", ".join(f"`{rule}`" for rule in broken) or row["check"]
+        yield f"| {package} {row['version']} | {env} | {row['own loop']} | {check} | {line} |"
+
+
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "versions": measured,
     "loops": interop,
     "accelerators": accelerators.page,
     "checked": checked,
+    "elsewhere": elsewhere,
+    "extras": extras,
     "libraries": libraries,
     "systems": systems,
     "learned": scores_page.counts,

@@ -25,6 +25,7 @@ from envrax.registry import (
 from envrax.rollouts import (
     Episode,
     Evaluation,
+    FrameBuffer,
     GridEvaluation,
     Rollout,
     Transition,
@@ -58,6 +59,7 @@ __all__ = [
     "Episode",
     "EpisodicEnv",
     "Evaluation",
+    "FrameBuffer",
     "GridEvaluation",
     "JaxEnv",
     "MissingPackageError",

@@ -21,6 +21,7 @@ from jax.extend.core.primitives import (
 # Calls of functions with rules of their own for derivatives; the program is `call_jaxpr`.
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
 CALLS = {jit_p, remat_p, *WITH_DERIVATIVE_RULES}
+_PRIMITIVE = attrgetter("primitive")
 
 
 def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
@@ -44,7 +45,7 @@ def equations(program: Any) -> list[JaxprEqn]:
 
 def holds(program: Any, primitives: set[Any]) -> bool:
     """Whether a jaxpr has an equation of one of these primitives, at any depth."""
-    return not primitives.isdisjoint([eqn.primitive for eqn in equations(program)])
+    return not primitives.isdisjoint(map(_PRIMITIVE, equations(program)))
 
 
 def constants(program: Any) -> list[Any]:
@@ -54,9 +55,11 @@ def constants(program: Any) -> list[Any]:
 
 def has_loop(program: Any) -> bool:
     """Whether a jaxpr has a loop or a call to the host in it, at any depth."""
-    primitives = [eqn.primitive for eqn in equations(program)]
-    # JAX exports no objects for its three primitives of callbacks.
-    return any([p in (while_p, scan_p) or p.name.endswith("callback") for p in primitives])
+    for primitive in map(_PRIMITIVE, equations(program)):
+        # JAX exports no objects for its three primitives of callbacks.
+        if primitive in (while_p, scan_p) or primitive.name.endswith("callback"):
+            return True
+    return False
 
 
 def calls_host(program: Any) -> bool:

@@ -88,7 +88,7 @@ def episodes(transitions: Transition | Iterable[Transition]) -> Iterator[Episode
     if isinstance(transitions, Transition):
         return _split([transitions])
     if not isinstance(cast(Any, transitions), Iterable):
-        raise _not_steps(transitions)
+        raise _not_steps("episodes", transitions)
     return _split(transitions)
 
 
@@ -141,39 +141,43 @@ def _joined(parts: list[Transition]) -> Episode:
 
 def _to_numpy(steps: Any) -> Transition:
     """The steps as NumPy arrays, each with an axis of time and one of slots; keys as their bits."""
+    bits: Any = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, steps)
+    return with_slots("episodes", jax.tree.map(np.asarray, jax.device_get(bits)))
+
+
+def with_slots(name: str, steps: Any) -> Transition:
+    """The steps of one environment, each array with an axis of time and one of slots."""
     if not isinstance(steps, Transition):
-        raise _not_steps(steps)
+        raise _not_steps(name, steps)
     if isinstance(steps.done, list | dict):
         raise TypeError(
-            "episodes: expected the steps of one environment; got those of a fleet. Take one "
+            f"{name}: expected the steps of one environment; got those of a fleet. Take one "
             "member's, `Transition(*(field[member] for field in steps))`."
         )
     if steps.next_obs is None:
         raise TypeError(
-            "episodes: expected steps with `next_obs`; got None, from a simulator that does not "
+            f"{name}: expected steps with `next_obs`; got None, from a simulator that does not "
             "show the last observation of an episode. See `from_rsl_rl` for those that do."
         )
-    bits: Any = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, steps)
-    arrays: Transition = jax.tree.map(np.asarray, jax.device_get(bits))
-    shape = arrays.done.shape
-    for path, leaf in cast(Any, jax.tree_util.tree_leaves_with_path(arrays)):
+    shape = steps.done.shape
+    for path, leaf in cast(Any, jax.tree_util.tree_leaves_with_path(steps)):
         if leaf.shape[: len(shape)] != shape:
             raise ValueError(
-                f"episodes: expected a value for each step and slot, of shape {shape} + (...,); "
+                f"{name}: expected a value for each step and slot, of shape {shape} + (...,); "
                 f"got steps{jax.tree_util.keystr(path)} of shape {leaf.shape}. Leave it out, such "
                 "as with `steps._replace(extras=None)`."
             )
     if len(shape) not in (1, 2):
         raise ValueError(
-            f"episodes: expected `done` of shape (time,) or (time, slots); got {shape}. Call "
-            "`episodes` for each rollout, or for each seed."
+            f"{name}: expected `done` of shape (time,) or (time, slots); got {shape}. Call it for "
+            "each rollout, or for each seed."
         )
-    return arrays if len(shape) == 2 else jax.tree.map(lambda x: x[:, None], arrays)
+    return steps if len(shape) == 2 else jax.tree.map(lambda x: x[:, None], steps)
 
 
-def _not_steps(x: Any) -> TypeError:
+def _not_steps(name: str, x: Any) -> TypeError:
     return TypeError(
-        f"episodes: expected a Transition or an iterable of them; got {type(x).__name__}. Pass the "
+        f"{name}: expected a Transition or an iterable of them; got {type(x).__name__}. Pass the "
         "second result of `rollout`, or those of several calls that continue each other."
     )
 
@@ -198,7 +202,7 @@ def _one_row(tree: Any) -> Any:
 def _require_continuation(done: Any, next_obs: Any, obs: Any) -> None:
     alike = done.shape == np.shape(jax.tree.leaves(obs)[0])[:2]
     if alike:
-        pairs = jax.tree.map(lambda x, y: _close(x[~done], y[~done]), next_obs, obs)
+        pairs = jax.tree.map(lambda x, y: close(x[~done], y[~done]), next_obs, obs)
         alike = all(jax.tree.leaves(pairs))
     if not alike:
         raise ValueError(
@@ -208,7 +212,7 @@ def _require_continuation(done: Any, next_obs: Any, obs: Any) -> None:
         )
 
 
-def _close(a: np.ndarray, b: np.ndarray) -> bool:
+def close(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal but for rounding: a program may compute `obs` and `next_obs` apart."""
     if np.array_equal(a, b):
         return True

@@ -25,7 +25,11 @@ import envrax.wrappers.vector
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # From this heading on a page needs other libraries: that is a test of its own.
-SPLIT = {"docs/trainers/others.md": "## RLlib", "docs/trainers/pufferlib.md": "## Its trainer"}
+SPLIT = {
+    "docs/trainers/others.md": "## RLlib",
+    "docs/trainers/pufferlib.md": "## Its trainer",
+    "docs/tutorials/configuration.md": "## From tyro, Hydra or OmegaConf",
+}
 PAGES = [
     *(
         str(page.relative_to(ROOT))
@@ -69,7 +73,7 @@ TIERS = {
         "docs/trainers/mjlab",
     ): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
-    ("docs/trainers/",): pytest.mark.trainers,
+    ("docs/trainers/", "docs/tutorials/configuration.md#"): pytest.mark.trainers,
 }
 # Libraries that print when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
 PRINTING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}

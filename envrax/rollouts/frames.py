@@ -1,0 +1,238 @@
+"""`FrameBuffer`: steps for replay, with each frame of a stacked observation kept once."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._checks.counts import require_count
+from envrax._jax.types import is_traced
+from envrax.rollouts.episodes import close, with_slots
+from envrax.rollouts.rollout import Transition
+from envrax.wrappers.dict_observation import get_entry, replace_entry
+
+_DATA = ("frames", "steps", "n_seen", "n_before", "last_frame", "last_step", "n_steps")
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=_DATA, meta_fields=("n_stack", "key"))
+@dataclass(frozen=True)
+class FrameBuffer:
+    """
+    A replay buffer that keeps each frame of a `FrameStackObservation` once.
+
+    It is a pytree, made by `init`. `obs` and `next_obs` of the steps that it samples are those of
+    the rollout, bit for bit, also where episodes end and begin. A step takes the memory of one
+    frame in place of two stacks, and each episode that of one frame more, its first, which is
+    repeated in its stacks as `FrameStackObservation` does.
+
+    Attributes
+    ----------
+    frames : jax.Array
+        The frames in the order in which they were seen; the axes are ring, slots, and a frame's.
+    steps : Transition
+        The steps without stacks; the axes are ring, slots, and others.
+    n_seen : jax.Array
+        For each step, how many frames of its slot were seen by then: uint32, and may overflow.
+    n_before : jax.Array
+        For each step, how many frames of its `obs`, but for the newest, are not repeated ones.
+    last_frame, last_step : jax.Array
+        Where in the rings the newest are: for each slot, and for all.
+    n_steps : jax.Array
+        How many steps are in the ring.
+    n_stack : int
+        Frames of a stack.
+    key : str or None
+        The stacked entry of a dict.
+
+    Examples
+    --------
+    >>> from envrax import FrameStackObservation, VecEnv, rollout, start
+    >>> from envrax.testing import CountingEnv
+    >>> env = VecEnv(FrameStackObservation(CountingEnv(), n_stack=3), 2)
+    >>> at, steps = rollout(env, None, start(env, jax.random.key(0)), 30)
+    >>> buffer = FrameBuffer.init(steps, 200)
+    >>> at, steps = rollout(env, None, at, 20)
+    >>> buffer = jax.jit(FrameBuffer.add, donate_argnums=0)(buffer, steps)
+    >>> batch = buffer.sample(jax.random.key(1), 8)
+    >>> batch.obs.shape, batch.next_obs.shape, buffer.frames.shape
+    ((8, 2, 3), (8, 2, 3), (100, 2, 2))
+    """
+
+    frames: jax.Array
+    steps: Transition
+    n_seen: jax.Array
+    n_before: jax.Array
+    last_frame: jax.Array
+    last_step: jax.Array
+    n_steps: jax.Array
+    n_stack: int
+    key: str | None
+
+    @classmethod
+    def init(cls, steps: Transition, n_frames: int, *, key: str | None = None) -> "FrameBuffer":
+        """
+        A buffer with the first steps of a rollout.
+
+        Parameters
+        ----------
+        steps : Transition
+            Steps of `rollout`, of a batch or of one environment. What is not to be kept is None:
+            `collect=lambda step: step._replace(info=None, extras=None)`. `obs`, `next_obs` and
+            `done` are needed.
+        n_frames : int
+            The frames to keep, over all slots, of which each gets an equal share. The oldest are
+            replaced.
+        key : str, optional
+            The stacked entry of a dict of observations. The other entries are kept twice, as in
+            `obs` and in `next_obs`.
+
+        Raises
+        ------
+        TypeError
+            If `steps` is no Transition of one environment, or the observations are no array.
+        ValueError
+            If there are too few frames for the steps, no such key, or the first step shows that
+            observations are no stacks, oldest first along the last axis.
+        """
+        steps = with_slots("FrameBuffer", steps)
+        stack, after = (_stacks(x, key) for x in (steps.obs, steps.next_obs))
+        shifted = stack[0, ..., 1:], after[0, ..., :-1]
+        if not is_traced(shifted) and not close(*map(np.asarray, shifted)):
+            raise ValueError(
+                "FrameBuffer: expected observations stacked along the last axis, the oldest "
+                f"first; got some of shape {stack.shape[2:]} whose `next_obs` is not `obs` with "
+                "one frame more. Put `FrameStackObservation` above all other wrappers of "
+                "observations."
+            )
+        _, n_slots, *shape, n_stack = stack.shape
+        n_rows = require_count("FrameBuffer: expected n_frames", n_frames) // n_slots
+
+        def ring(x: Any) -> jax.Array:
+            return jnp.zeros((n_rows, n_slots, *x.shape[2:]), x.dtype)
+
+        frames = jnp.zeros((n_rows, n_slots, *shape), stack.dtype)
+        first = jnp.moveaxis(stack[0], -1, 0)
+        buffer = cls(
+            frames=frames.at[jnp.arange(n_stack)].set(first, mode="drop"),
+            steps=jax.tree.map(ring, _without_stacks(steps, key)),
+            n_seen=jnp.zeros((n_rows, n_slots), jnp.uint32),
+            n_before=jnp.full((n_rows, n_slots), n_stack, jnp.int32),
+            last_frame=jnp.full(n_slots, n_stack - 1, jnp.int32),
+            last_step=jnp.int32(-1),
+            n_steps=jnp.int32(0),
+            n_stack=n_stack,
+            key=key,
+        )
+        return buffer.add(steps)
+
+    def add(self, steps: Transition) -> "FrameBuffer":
+        """
+        The buffer with more steps, which continue those before.
+
+        Call it within `jit`, where the buffer is changed in place: with `donate_argnums`, or as the
+        carry of a scan.
+
+        Raises
+        ------
+        ValueError
+            If there are too few frames for the steps: in a slot, two for each step and a stack.
+        """
+        steps = with_slots("FrameBuffer", steps)
+        n, (n_rows, n_slots) = len(steps.done), self.n_seen.shape
+        if n_rows < self.n_stack + 2 * n:
+            raise ValueError(
+                f"FrameBuffer: expected at least {n_slots * (self.n_stack + 2 * n)} frames to add "
+                f"{n} steps of {n_slots} slots at once; got {n_slots * n_rows}. Raise `n_frames`, "
+                "or add fewer steps."
+            )
+        done = jnp.asarray(steps.done)
+        time = jnp.arange(n, dtype=jnp.int32)[:, None]
+        begins = jnp.concatenate([self.steps.done[self.last_step][None], done[:-1]])
+        began = jnp.where(begins, time, -1 - self.n_before[self.last_step])
+        n_before = jnp.minimum(time - jax.lax.cummax(began), self.n_stack - 1)
+        n_new = jnp.cumsum(jnp.where(begins, 2, 1), axis=0, dtype=jnp.int32)
+        to = (self.last_frame + n_new) % n_rows
+        # Out of the ring, where nothing is written, if the newest frame of `obs` is known.
+        of_first = jnp.where(begins, (to - 1) % n_rows, n_rows)
+        slots = jnp.arange(n_slots, dtype=jnp.int32)
+        obs, next_obs = (_stacks(x, self.key)[..., -1] for x in (steps.obs, steps.next_obs))
+        frames = self.frames.at[of_first, slots].set(obs, mode="drop")
+        rows = (self.last_step + 1 + time[:, 0]) % n_rows
+
+        def write(ring: jax.Array, x: Any) -> jax.Array:
+            return ring.at[rows].set(x)
+
+        return replace(
+            self,
+            frames=frames.at[to, slots].set(next_obs, mode="drop"),
+            steps=jax.tree.map(write, self.steps, _without_stacks(steps, self.key)),
+            n_seen=write(self.n_seen, self.n_seen[self.last_step] + n_new.astype(jnp.uint32)),
+            n_before=write(self.n_before, n_before),
+            last_frame=to[-1],
+            last_step=rows[-1],
+            n_steps=jnp.minimum(self.n_steps + n, n_rows),
+        )
+
+    def sample(self, rng: jax.Array, n_samples: int) -> Transition:
+        """
+        Draw steps uniformly, with replacement, among those whose frames are all in the buffer.
+
+        These are all steps, but those that led to the `n_stack` oldest frames of a slot.
+
+        Parameters
+        ----------
+        rng : jax.Array
+            PRNG key.
+        n_samples : int
+            Number of steps.
+
+        Returns
+        -------
+        Transition
+            Each leaf with leading axis `n_samples`.
+        """
+        shape = (require_count("FrameBuffer.sample: expected n_samples", n_samples),)
+        n_rows, n_slots = self.n_seen.shape
+        n_now = self.n_seen[self.last_step]
+
+        def draw(drawn: Any) -> Any:
+            rng, row, slot, age = drawn
+            again = age >= n_rows - self.n_stack
+            rng, row_rng, slot_rng = jax.random.split(rng, 3)
+            back = jax.random.randint(row_rng, shape, 0, self.n_steps, jnp.int32)
+            row = jnp.where(again, (self.last_step - back) % n_rows, row)
+            slot = jnp.where(again, jax.random.randint(slot_rng, shape, 0, n_slots), slot)
+            return rng, row, slot, n_now[slot] - self.n_seen[row, slot]
+
+        zeros = jnp.zeros(shape, jnp.int32)
+        drawn = rng, zeros, zeros, jnp.full(shape, n_rows, jnp.uint32)
+        drawn = jax.lax.while_loop(lambda x: (x[3] >= n_rows - self.n_stack).any(), draw, drawn)
+        _, row, slot, age = drawn
+        newest = self.last_frame[slot] - age.astype(jnp.int32)
+        back = jnp.arange(self.n_stack, -1, -1, dtype=jnp.int32)
+        back = jnp.minimum(back, 1 + self.n_before[row, slot][:, None])
+        frames = self.frames[(newest[:, None] - back) % n_rows, slot[:, None]]
+        frames = jnp.moveaxis(frames, 1, -1)
+        steps: Transition = jax.tree.map(lambda ring: ring[row, slot], self.steps)
+        return steps._replace(
+            obs=replace_entry(steps.obs, self.key, frames[..., :-1]),
+            next_obs=replace_entry(steps.next_obs, self.key, frames[..., 1:]),
+        )
+
+
+def _stacks(obs: Any, key: str | None) -> jax.Array:
+    stacks = get_entry(obs, key)
+    if not hasattr(stacks, "dtype"):
+        raise TypeError(
+            f"FrameBuffer: expected observations that are one stacked array; got "
+            f"{type(stacks).__name__}. Pass `key`, the stacked entry of a dict."
+        )
+    return jnp.asarray(stacks)
+
+
+def _without_stacks(steps: Transition, key: str | None) -> Transition:
+    rest = (replace_entry(x, key, None) for x in (steps.obs, steps.next_obs))
+    return steps._replace(**dict(zip(("obs", "next_obs"), rest, strict=True)))
