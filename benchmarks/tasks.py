@@ -142,7 +142,7 @@ WHY: dict[str, str] = {
     "gymnax/MemoryChain-bsuite": "the network: it has no memory, and the answer is shown in the "
     "first step",
     "octax/brix": "the budget, it seems: 31,232 steps; not trained for longer",
-    "popgym_arcade/NavigatorEasy": "the budget: images are drawn so slowly that there are four updates",
+    "popgym_arcade/NavigatorEasy": "the budget: drawing is so slow that there are four updates",
     "jaxmarl/overcooked": "exploration: uniform play serves 3 soups in 100 episodes, and the "
     "library's shaped rewards are not used; not trained for longer",
     "playground/PointMass": "exploration: there is no reward away from the target, which few "
