@@ -19,6 +19,7 @@ TIMED = (
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LIBRARIES = tuple(PROJECT["entry-points"]["envrax.suites"])
+_HEADS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library
 
@@ -77,15 +78,13 @@ def verdicts(library: str) -> dict[str, dict[str, Any]]:
 
 
 def head(library: str) -> dict[str, str]:
-    """What the head of a library's page says: licence, citation, and its row in the table."""
-    text = (ROOT / f"docs/libraries/{library}.md").read_text("utf-8").partition("\n---\n")[0]
-    return {name: json.loads(x) for name, x in re.findall(r'^(\w+): (".*")$', text, re.MULTILINE)}
+    """What `libraries.toml` says of a library: licence, citation, and its row in the tables."""
+    return _HEADS.get(library, {})
 
 
 def with_adapter() -> list[str]:
     """The libraries with an adapter, which have a page."""
-    pages = sorted(path.stem for path in (ROOT / "docs/libraries").glob("*.md"))
-    return [library for library in pages if "licence" in head(library)]
+    return [*_HEADS]
 
 
 def verdicts_path(library: str) -> Path:

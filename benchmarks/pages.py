@@ -178,7 +178,7 @@ def checked() -> Iterator[str]:
 
 
 def libraries() -> Iterator[str]:
-    """A row for each library with an adapter, from the head of its page."""
+    """A row for each library with an adapter."""
     yield "| prefix and extra | ids | `params` | `options` | masks | `render` |"
     yield "|---|---|---|---|---|---|"
     for library in with_adapter():

@@ -30,8 +30,16 @@ def compute_at_once(cls: type, *names: str) -> None:
         defined = vars(cls).get(name)
         if isinstance(defined, functools.cached_property):
             defined.func = _at_once(defined.func)
-        elif isinstance(defined, property) and defined.fget is not None and adds(defined):
-            setattr(cls, name, defined.getter(_at_once(defined.fget)))
+        elif isinstance(defined, property) and defined.fget is not None:
+            read = _at_once(defined.fget) if adds(defined) else defined.fget
+            setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
+
+
+def _refuse(self: Any, value: Any) -> None:
+    raise AttributeError(
+        f"{type(self).__name__}: expected a space that is a property of the class; got {value}, "
+        "set on the object. Write `@property`, and a method that returns it."
+    )
 
 
 def _at_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 import jax
 
 from envrax._checks.marks import adds, hands_on
+from envrax._jax.keys import refuses_seed
 from envrax._jax.returned import require_tuple, with_info_entry
 from envrax.agent_values import for_each
 from envrax.env import (
@@ -91,6 +92,7 @@ class Wrapper(Hooks, ForwardingEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metac
         return self.observation(obs), state
 
     @hands_on
+    @refuses_seed
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         return self._start_episode("reset", self.env.reset(rng))
 

@@ -12,6 +12,7 @@ import pytest
 import envrax
 from envrax import (
     Box,
+    ClipReward,
     Dict,
     Discrete,
     EnvConfig,
@@ -31,12 +32,14 @@ from envrax import (
     RewardWrapper,
     StatefulWrapper,
     VecEnv,
+    Wrapper,
     rollout,
     start,
 )
 from envrax.interop import from_host
 from envrax.testing import ChaseWorld, CountingEnv
 from envrax.wrappers import DomainRandomization, TimeAwareObservation, WrapperState
+from envrax.wrappers.vector import NormalizeReward
 
 KEY = jax.random.key(0)
 
@@ -169,6 +172,12 @@ class Forgets(RewardWrapper[Any, Any, Any, Any]):
         return reward
 
 
+class SetsItsSpace(Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.action_space = Discrete(5)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 KEY_OR_SEED = r"reset: expected a PRNG key; got seed=3. Write `reset\(jax.random.key\(3\)\)`."
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a seed for an environment": (lambda: Named().reset(**SEED), f"Named.{KEY_OR_SEED}"),
@@ -179,6 +188,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a seed for one of a library": (
         lambda: JitWrapper(CountingEnv(), pre_warm=False).reset(**SEED),
         f"JitWrapper.{KEY_OR_SEED}",
+    ),
+    "a seed for a wrapper": (
+        lambda: ClipReward(CountingEnv()).reset(**SEED),
+        f"ClipReward.{KEY_OR_SEED}",
+    ),
+    "a seed for a wrapper of a batch": (
+        lambda: NormalizeReward(vec(), gamma=0.9).reset(**SEED),
+        f"NormalizeReward.{KEY_OR_SEED}",
     ),
     "a seed for a batch": (lambda: vec().reset(**SEED), f"VecEnv.{KEY_OR_SEED}"),
     "a seed for a fleet": (lambda: MultiEnv([CountingEnv()]).reset(**SEED), KEY_OR_SEED),
@@ -221,6 +238,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Forgets(CountingEnv()),
         r"Forgets: expected `__init__` to call `super\(\).__init__\(env\)`",
     ),
+    "a space that is set": (
+        lambda: SetsItsSpace(CountingEnv()),
+        "SetsItsSpace: expected a space that is a property of the class; got Discrete",
+    ),
     "two draws of one field": (
         lambda: DomainRandomization(DomainRandomization(CountingEnv(), draw), draw),
         "expected fields that no `DomainRandomization` inside of it draws; got max_steps.",
@@ -232,5 +253,5 @@ SEED: Any = {"seed": 3}
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told(name: str) -> None:
     call, message = MISTAKES[name]
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((AttributeError, TypeError, ValueError), match=message):
         call()

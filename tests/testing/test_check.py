@@ -22,6 +22,7 @@ from envrax.testing import (
     report_batched_env,
     report_env,
 )
+from envrax.testing.fakes import FakeConfig
 from envrax.testing.probe import Probe
 from envrax.testing.rules import ENV_RULES
 
@@ -106,6 +107,22 @@ class NeverDone(CountingEnv):
 
 def test_an_episode_longer_than_the_check_is_run_to_its_end() -> None:
     assert faults("done_is_a_flag", NeverDone(EnvConfig(max_steps=200)), num_steps=1)
+
+
+class OwnParameter(CountingEnv):
+    """`with_config` cannot build it, since its `__init__` takes no config."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(FakeConfig(max_steps=length))
+        self.length = length
+
+
+def test_a_limit_that_no_other_config_moves_is_not_checked() -> None:
+    report = report_env(OwnParameter(5), num_steps=8)
+    assert report.ok
+    reason = "`with_config` cannot build it with another `max_steps`"
+    assert report.skipped["limit_is_in_the_config"] == reason
+    assert "limit_is_in_the_config" in report_env(CountingEnv(), num_steps=8).kept
 
 
 class Endless(CountingEnv):

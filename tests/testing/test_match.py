@@ -597,6 +597,25 @@ def test_the_stated_power_is_that_of_two_equal_or_opposite_numbers_too() -> None
     assert np.mean([found(chance, (-1) ** i) < np.log(1e-5) for i in range(20)]) >= 0.9
 
 
+@pytest.mark.parametrize(
+    ("share", "other"),
+    [
+        (0.03, lambda x, y: 0.6 - x),
+        (0.4, lambda x, y: np.where(x + y > 1, -y, y)),
+        (0.4, lambda x, y: (x + y) / 2),
+    ],
+    ids=["mirrored", "bounded together", "shared noise"],
+)
+def test_two_numbers_that_depend_on_each_other_are_found_in_larger_shares(
+    share: float, other: Any
+) -> None:
+    random = np.random.default_rng(0)
+    ours, theirs = random.uniform(-1, 1, (2, 50, 200, 2))
+    depends = random.random((50, 200)) < share
+    ours[..., 1] = np.where(depends, other(ours[..., 0], ours[..., 1]), ours[..., 1])
+    assert compared(ours, theirs).log_p < np.log(1e-5)
+
+
 @pytest.mark.parametrize("k", [65, 80, 101])
 def test_shares_are_tested_by_the_binomial_distribution(k: int) -> None:
     n = 101

@@ -85,7 +85,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"OtherContainer.reset: expected obs to be a dict with keys \['a'\]; got a Seen",
     ),
     "array": (lambda: many(array="tensorflow"), ValueError, "array"),
-    "render mode": (lambda: single(render_mode="human"), ValueError, "render_mode"),
+    "render mode": (
+        lambda: single(render_mode="human"),
+        ValueError,
+        "render_mode to be None or .*; got 'human'. To watch one environment, put `gymnasium",
+    ),
     "no picture": (lambda: to_gymnasium(NestedEnv(), render_mode="rgb_array"), TypeError, "render"),
     "step before reset": (lambda: single().step(0), RuntimeError, "reset"),
     "images before reset": (lambda: sb3().get_images(), RuntimeError, "reset"),

@@ -202,6 +202,23 @@ def test_spaces_of_its_own_and_given_ones() -> None:
     assert plain.single_observation_space == Box(-np.inf, np.inf, (2,))
 
 
+def test_bfloat16_and_what_is_none() -> None:
+    class Narrow(simulators.Balls):
+        def observed(self) -> Any:
+            return {"policy": self.place.bfloat16(), "critic": None}
+
+        def step(self, actions: Any) -> Any:
+            obs, rewards, dones, _ = super().step(actions)
+            return obs, rewards.bfloat16(), dones, {"time_outs": None}
+
+    batch = from_rsl_rl(sim := Narrow())
+    assert batch.single_observation_space == Dict({"policy": Box(-np.inf, np.inf, (2,))})
+    _, state = batch.reset(KEY)
+    obs, _, rewards, *_ = batch.step(state, np.zeros((4, 2)))
+    np.testing.assert_array_equal(obs["policy"], sim.place.bfloat16().float())
+    np.testing.assert_array_equal(rewards, sim.rewards.bfloat16().float())
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(TypeError, match=r"by rsl_rl's protocol; got .* without num_envs"):
         from_rsl_rl(object())
@@ -213,6 +230,9 @@ def test_what_is_refused() -> None:
     batch = from_rsl_rl(simulators.ResetsLater())
     with pytest.raises(RuntimeError, match="resets a slot in the step that ends its"):
         rollout(batch, None, start(batch, KEY), 30)
+    batch = from_rsl_rl(later := simulators.ResetsLater(), reset_slots=later.reset_idx)
+    with pytest.raises(TypeError, match="returns the observations of all slots; got None"):
+        batch.reset(KEY)
     itself = simulators.Balls()
     batch = from_rsl_rl(itself, reset_slots=lambda ids: itself.reset()[0])
     with pytest.raises(RuntimeError, match="leaves the slots that ended to `reset_slots`"):

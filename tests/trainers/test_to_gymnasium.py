@@ -15,7 +15,7 @@ from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, actions_of, played, same, without
 
 import envrax
-from envrax.interop import to_gymnasium, to_gymnasium_vec, to_sb3
+from envrax.interop import to_gymnasium, to_gymnasium_vec, to_pufferlib, to_sb3
 from envrax.testing import CountingEnv, ImageEnv, NestedEnv
 from envrax.wrappers import RecordVideo
 
@@ -109,6 +109,8 @@ def test_pictures_of_an_environment_that_draws_on_one_array() -> None:
     assert greys(batch, lambda: batch.render()[1], np.zeros(2, np.int32)) == [0, 1, 2]
     ours = to_sb3(envrax.VecEnv(Canvas(), 2))
     assert greys(ours, lambda: ours.get_images()[1], np.zeros(2, np.int32)) == [0, 1, 2]
+    puffer = to_pufferlib(envrax.VecEnv(Canvas(), 2))
+    assert greys(puffer, puffer.render, np.zeros(2, np.int32)) == [0, 1, 2]
 
 
 def test_render_draws_the_state_and_without_a_mode_warns() -> None:

@@ -17,7 +17,7 @@ from trainers.bridge_envs import ENVS, EndsEnv, actions_of, played_batch, same, 
 
 import envrax
 from envrax import MultiBinary, VecEnv
-from envrax.interop import to_sb3
+from envrax.interop import to_gymnasium, to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers.vector import NormalizeReward
 
@@ -54,6 +54,16 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
                 if "final_mask" in wanted.info:
                     same(info["terminal_action_masks"], wanted.info["final_mask"][i])
     assert ends > 50
+
+
+def test_a_list_of_seeds_begins_each_slot_as_one_environment() -> None:
+    env = to_sb3(VecEnv(CountingEnv(), 3))
+    single = to_gymnasium(CountingEnv())
+    first = [single.reset(seed=seed)[0] for seed in (7, 3, 7)]
+    for seeds in ([7, 3, 7], np.array([7, 3, 7])):
+        assert [*env.seed(seeds)] == [7, 3, 7]
+        np.testing.assert_array_equal(env.reset(), first)
+        assert not np.array_equal(env.reset(), first)  # a seed is that of one reset
 
 
 def test_infos_of_sb3_s_own_are_those_of_the_bridge() -> None:

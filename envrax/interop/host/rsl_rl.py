@@ -85,6 +85,7 @@ class RslRlSimulator(VectorSimulator):
         if straight and self.on_device:
             # A copy: simulators write their buffers again, and DLPack would share them.
             return jnp.from_dlpack(x.clone(memory_format=self._torch.contiguous_format))
+        x = x.float() if x.dtype == self._torch.bfloat16 else x  # which NumPy lacks
         return x.cpu().numpy()
 
     def begin(self, seeds: Any) -> Any:
@@ -102,9 +103,14 @@ class RslRlSimulator(VectorSimulator):
             return self._shown(self.vec_env.reset(**seed))
 
     def _shown(self, returned: Any) -> Any:
-        # What some resets return is from before the reset.
-        has_present = hasattr(self.vec_env, "get_observations")
-        return self._present() if has_present else _groups(_first_of(returned))
+        if hasattr(self.vec_env, "get_observations"):
+            return self._present()  # what some resets return is from before the reset
+        if returned is None:
+            raise TypeError(
+                f"{WHO}: expected a reset that returns the observations of all slots; got None. "
+                "Let it return them, or give the simulator a method `get_observations`."
+            )
+        return _groups(_first_of(returned))
 
     def _present(self) -> Any:
         privileged = getattr(self.vec_env, "get_privileged_observations", lambda: None)()
@@ -257,7 +263,7 @@ def _first_of(returned: Any) -> Any:
 def _groups(obs: Any, privileged: Any = None) -> Any:
     """Observations as one tensor, or as a dict of groups."""
     if isinstance(obs, Mapping) or hasattr(obs, "batch_size"):  # a TensorDict is no Mapping
-        return {key: _groups(obs[key]) for key in sorted(obs.keys())}
+        return {key: _groups(obs[key]) for key in sorted(obs.keys()) if obs[key] is not None}
     return obs if privileged is None else {"critic": privileged, "policy": obs}
 
 

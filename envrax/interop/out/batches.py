@@ -11,7 +11,7 @@ def require_batch(who: str, batched_env: Any) -> None:
     if not isinstance(batched_env, BatchedEnv):
         raise TypeError(
             f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
-            "Pass `VecEnv(env, n)`."
+            "Pass `make_vec(id, n)` or `VecEnv(env, n)`."
         )
 
 

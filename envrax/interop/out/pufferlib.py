@@ -22,6 +22,8 @@ _WHO = "to_pufferlib"
 class PufferBatch(PufferEnv):
     """A batch of envrax as a `PufferEnv`; made by `to_pufferlib`."""
 
+    render_mode = "rgb_array"
+
     def __init__(
         self, batched_env: AnyBatch, buf: Any, seed: int | None, truncation_ends: bool
     ) -> None:
@@ -52,6 +54,10 @@ class PufferBatch(PufferEnv):
         self._write(result)
         infos = self._episodes(result)
         return self.observations, self.rewards, self.terminals, self.truncations, infos
+
+    def render(self) -> Any:
+        """An image of the first slot."""
+        return np.array(self.batched_env.render_slot(self._loop.state))
 
     def close(self) -> None:
         """Close the batch."""

@@ -40,6 +40,7 @@ class Sb3VecEnv(VecEnv):
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
+        self._seed: Any = None  # of the next reset: one, or one for each slot
         super().__init__(
             batched_env.n_slots,
             to_space(batched_env.single_observation_space),
@@ -47,12 +48,19 @@ class Sb3VecEnv(VecEnv):
         )
 
     def reset(self) -> Any:
-        result = self._loop.reset(self._seeds[0])
-        self._reset_seeds()
+        result = self._loop.reset(self._seed)
+        self._seed = None
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
         self._mask = result.mask
         return result.obs
+
+    def seed(self, seed: int | Sequence[int] | None = None) -> Sequence[int | None]:
+        """Seed the next reset: by one seed, or by a list with one for each slot."""
+        given: Any = seed
+        seeds = list(given) if np.ndim(given) else super().seed(given)
+        self._seed = seeds if np.ndim(given) else seeds[0]
+        return seeds
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -166,7 +174,8 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     is one episode. `TimeLimit.truncated` is True if the episode was truncated and not terminated.
     `env_method("action_masks")` returns the masks for sb3-contrib's `MaskablePPO`. After `seed(s)`
     the next `reset` sets `rng = jax.random.key(s)`; every reset does `rng, key =
-    jax.random.split(rng)` and uses `key` for all slots.
+    jax.random.split(rng)` and uses `key` for all slots. With a list of seeds, one a slot, each slot
+    begins as in `to_gymnasium_vec`.
 
     `get_attr` and `env_method` take the first layer that has the name, from the outermost wrapper
     to the environment. `set_attr` raises an error, because a compiled environment is fixed.

@@ -46,10 +46,13 @@ def match_env(
     actions. Where chance decides, the distributions of the results are compared: random steps are
     drawn many times. Sums and differences of two of the 8 numbers that vary most are compared as
     numbers are: they show two that are equal, opposite or bounded together, and noise that both
-    share. A value that repeats shows too. Windows compare what a step changes without showing it.
-    Then come the time limit, the distribution of starts, episodes from starts of each side, and the
-    edges at which episodes terminate. Print the result: it has the first case that differs of each
-    check, and else says which differences would have been found, and what was not compared.
+    share. The report states the power for equal and opposite ones alone: of 10,000 draws, 3 % were
+    enough where the two mirrored each other at another value, and 40 % where they were bounded
+    together or shared their noise. A value that repeats shows too. Windows compare what a step
+    changes without showing it. Then come the time limit, the distribution of starts, episodes from
+    starts of each side, and the edges at which episodes terminate. Print the result: it has the
+    first case that differs of each check, and else says which differences would have been found,
+    and what was not compared.
 
     One step may differ by 1e-11 of the largest value of a number in float64, by 1e-5 in float32, by
     the rounding of an observation's dtype, and by what a rounding of the state changes. All tests

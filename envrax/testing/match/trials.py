@@ -383,6 +383,7 @@ def powers(tested: Evidence, n: int) -> list[str]:
     if tested.differing:
         by = change(tested, alpha, n)
         found.append(f"a chance that changes, where share x change is {by:.2g}")
+        found.append("not stated: two numbers that depend on each other in another way")
     return found
 
 

@@ -203,7 +203,7 @@ def _stays_with_another_config(probe: Probe, limit: int) -> Faults:
     try:
         env = with_config(probe.env, max_steps=(shorter := limit - 1))
     except (TypeError, ValueError):  # it has no other config, or takes no other limit
-        return
+        raise SkipRule("`with_config` cannot build it with another `max_steps`") from None
     other = Probe(env, probe.num_steps, probe.seed, gradients=False)
     other.compiles = True
     if _ends_at(other, shorter):
