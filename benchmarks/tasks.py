@@ -141,6 +141,8 @@ WHY: dict[str, str] = {
     "jumanji/Minesweeper-v0": "the budget: after 120 s the mean is 10.8 and rises",
     "gymnax/MemoryChain-bsuite": "the network: it has no memory, and the answer is shown in the "
     "first step",
+    "classic/Maze-v0": "exploration: none of 100 episodes of uniform play reaches the goal, two of "
+    "100 does after training; not trained for longer",
     "octax/brix": "the budget, it seems: 31,232 steps; not trained for longer",
     "popgym_arcade/NavigatorEasy": "the budget: drawing is so slow that there are four updates",
     "jaxmarl/overcooked": "exploration: uniform play serves 3 soups in 100 episodes, and the "
