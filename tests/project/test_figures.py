@@ -22,6 +22,7 @@ DEFINED = {
     "docs/libraries/gymnax.md": ("11 MB",),
     "docs/libraries/index.md": ("11 MB",),
     "docs/libraries/tried.md": ("95 %",),
+    "docs/trainers/offline-data.md": ("7.1 GB",),
 }
 
 

@@ -230,6 +230,9 @@ def test_what_is_refused() -> None:
     batch = from_rsl_rl(simulators.ResetsLater())
     with pytest.raises(RuntimeError, match="resets a slot in the step that ends its"):
         rollout(batch, None, start(batch, KEY), 30)
+    batch = from_rsl_rl(later := simulators.ResetsLater(), reset_slots=later.reset_idx)
+    with pytest.raises(TypeError, match="returns the observations of all slots; got None"):
+        batch.reset(KEY)
     itself = simulators.Balls()
     batch = from_rsl_rl(itself, reset_slots=lambda ids: itself.reset()[0])
     with pytest.raises(RuntimeError, match="leaves the slots that ended to `reset_slots`"):

@@ -103,9 +103,14 @@ class RslRlSimulator(VectorSimulator):
             return self._shown(self.vec_env.reset(**seed))
 
     def _shown(self, returned: Any) -> Any:
-        # What some resets return is from before the reset.
-        has_present = hasattr(self.vec_env, "get_observations")
-        return self._present() if has_present else _groups(_first_of(returned))
+        if hasattr(self.vec_env, "get_observations"):
+            return self._present()  # what some resets return is from before the reset
+        if returned is None:
+            raise TypeError(
+                f"{WHO}: expected a reset that returns the observations of all slots; got None. "
+                "Let it return them, or give the simulator a method `get_observations`."
+            )
+        return _groups(_first_of(returned))
 
     def _present(self) -> Any:
         privileged = getattr(self.vec_env, "get_privileged_observations", lambda: None)()
