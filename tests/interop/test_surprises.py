@@ -450,7 +450,7 @@ def test_the_auto_reset_of_stoa_forgets_the_params() -> None:
     assert (begun.observation, ended.observation) == (7, 0)
 
 
-def mujoco_and_mjx(xml: str, steps: int, x64: bool = False, **fields: Any) -> tuple[Any, Any]:
+def mujoco_and_mjx(xml: str, steps: int, **fields: Any) -> tuple[Any, Any]:
     """The data of both engines after the same steps."""
     mujoco, mjx = module("mujoco"), module("mujoco.mjx")
     model = mujoco.MjModel.from_xml_string(xml)
@@ -500,3 +500,11 @@ def test_mjx_takes_new_attributes_for_zero(joint: str, motor: str) -> None:
 def test_a_distribution_of_distrax_without_a_legal_action_samples_minus_one() -> None:
     nothing = called(module("distrax").Categorical, jnp.full(3, -jnp.inf))
     assert (called(nothing.sample, seed=KEY), called(nothing.mode)) == (-1, 0)
+
+
+def test_safetensors_cannot_load_bytes_of_bfloat16_and_scrambles_views() -> None:
+    flax, numpy = module("safetensors.flax"), module("safetensors.numpy")
+    with pytest.raises(KeyError, match="BF16"):
+        flax.load(flax.save({"a": jnp.ones(2, jnp.bfloat16)}))
+    table = np.arange(6).reshape(2, 3)
+    assert numpy.load(numpy.save({"a": table.T}))["a"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
