@@ -7,8 +7,8 @@
 #   step late. A policy meets another delay than the one that the model file asks for, and a controller
 #   that was tuned in MuJoCo is a step slower.
 # Output:
-#   actearly=false: MuJoCo 0.06449 MJX 0.06449
-#   actearly=true: MuJoCo 0.06956 MJX 0.06449
+#   actearly=false: MuJoCo 0.06455 MJX 0.06455
+#   actearly=true: MuJoCo 0.06962 MJX 0.06455
 set -euo pipefail
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
