@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import accelerators, files, ids, lowers, matches, scores
 from benchmarks.libraries import LIBRARIES, head, verdicts, with_adapter
-from benchmarks.tasks import TASKS
+from benchmarks.tasks import SECONDS, TASKS
 
 PATH = Path(__file__).parents[1] / "envrax/libraries/known.json"
 WORLD = " as a world"
@@ -110,12 +110,19 @@ def _learned(row: dict[str, Any]) -> dict[str, Any]:
         "learned": row["verdict"],
         "trained": [[row[kind], row[f"{kind} ±"]] for kind in ("random", "trained")],
         "steps": round(sum(row["steps"]) / len(row["steps"])),
-        "by": row["algorithm"],
+        "by": _by(row),
     }
     found |= {"who": _who(task.agents)} if task.agents else {}
     found |= {"known": [row["known"], row["source"]]} if "known" in row else {}
     found |= {"unlearned": row["why"]} if "why" in row else {}
     return {**found, **({"curve": points} if len(points) > 1 else {})}
+
+
+def _by(row: dict[str, Any]) -> str:
+    """The algorithm, its network if it is not that of vectors, and a time other than most have."""
+    network = f" with {row['network']}" if "network" in row else ""
+    seconds = f", {row['seconds']:g} CPU seconds" if row.get("seconds", SECONDS) != SECONDS else ""
+    return f"{row['algorithm']}{network}{seconds}"
 
 
 def _who(agents: tuple[str, ...]) -> str:

@@ -34,8 +34,8 @@ def ppo() -> list[Values]:
 
 
 def dqn() -> list[Values]:
-    """DQN on MountainCar."""
-    rows = {"MountainCar": _returns("dqn.py", "classic/MountainCar-v0")}
+    """DQN on MountainCar, and on pixels."""
+    rows = {name: _returns("dqn.py", f"classic/{name}-v0") for name in ("MountainCar", "Catch")}
     return [Values("DQN, mean return of 100 episodes", rows)]
 
 

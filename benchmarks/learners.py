@@ -26,10 +26,13 @@ import ppo
 
 EPISODES = 100
 MAX_STEPS = 5_000  # after which an episode of an evaluation is cut
+IMAGE_STEPS = 1_000  # the same of images, whose steps are slow
 POINTS = 40  # of a learning curve
+LARGEST = 32  # side of an image that the convolution sees
 # The only hyper-parameters that differ from the example's defaults, by the kind of observation.
 VECTORS: dict[str, Any] = {}
 GRIDS: dict[str, Any] = {"hidden": 128, "entropy_weight": 0.01}
+IMAGES: dict[str, Any] = {"entropy_weight": 0.01, "n_envs": 16, "minibatches": 4}
 DQN_OPTIONS: dict[str, Any] = {"total_steps": 200_000}
 now = time.process_time  # of all threads, so that other work on the machine does not count
 
@@ -57,6 +60,10 @@ class Learner:
         Of the world, those that learn.
     hyper : dict
         The hyper-parameters that are not the example's defaults.
+    network : str
+        Which one, if it is not that of vectors.
+    max_steps : int
+        After which an episode of an evaluation is cut.
     batch_steps : int
         Environment steps in an update, over all slots; steps of the worlds, where agents are slots.
     """
@@ -64,6 +71,8 @@ class Learner:
     env: Any
     agents: tuple[str, ...] = ()
     hyper: dict[str, Any]
+    network: str = ""
+    max_steps: int = MAX_STEPS
     batch_steps: int
 
     def init(self, seed: Any) -> Any:
@@ -115,7 +124,7 @@ class Learner:
 
     def evaluate(self, params: Any, *, uniform: bool) -> np.ndarray:
         """The returns of 100 episodes; in a world, the means over the agents that learn."""
-        how: Any = {"policy_state": (params, jnp.bool_(uniform)), "max_steps": MAX_STEPS}
+        how: Any = {"policy_state": (params, jnp.bool_(uniform)), "max_steps": self.max_steps}
         rng = jax.random.key(1_000_003)
         returns = envrax.evaluate(self.env, self.policy, rng, EPISODES, **how).returns
         if self.agents:
@@ -150,7 +159,7 @@ class PPO(Learner):
         space: Any = made.observation_space
         shapes = _shapes(space[task.agents[0]] if self.agents else space)
         is_flat = all(len(shape) <= 1 for shape in shapes)
-        self.hyper = VECTORS if is_flat else GRIDS
+        self.hyper = IMAGES if task.images else VECTORS if is_flat else GRIDS
         o = ppo.Options(env=task.id, **self.hyper)
         recorded = envrax.RecordEpisodeStatistics(made)
         if self.agents:
@@ -159,7 +168,12 @@ class PPO(Learner):
                 self.env = envrax.ClipAction(envrax.RescaleAction(self.env, -1.0, 1.0))
             batch: Any = agents_as_slots(envrax.VecEnv(self.env, o.n_envs), self.agents)
         else:
-            self.env = ppo.scaled(envrax.FlattenObservation(recorded))  # without its convolution
+            if task.images:
+                recorded, self.network = image(recorded)
+                self.max_steps = IMAGE_STEPS
+            else:
+                recorded = envrax.FlattenObservation(recorded)  # without the convolution
+            self.env = ppo.scaled(recorded)
             batch = envrax.VecEnv(self.env, o.n_envs)
         self.ppo = _PPO(o, self.env, vector.NormalizeReward(batch, gamma=o.gamma))
         adam: Any = optax.inject_hyperparams(optax.adam)(learning_rate=o.learning_rate)
@@ -250,6 +264,30 @@ def _trained(
         n = max(1, min(4 * n, round(n * seconds / POINTS / (used - before))))
     wall = time.perf_counter() - began
     return Trained(learner.params(state), steps, used, wall, compiled, curve)
+
+
+def image(env: Any) -> tuple[Any, str]:
+    """
+    The environment with float32 images, channels last, no side above `LARGEST`, and its network.
+
+    Larger images become the means of squares.
+    """
+    shape: tuple[int, ...] = env.observation_space.shape
+    is_last = shape[0] > shape[-1]
+    h, w, c = shape if is_last else (*shape[1:], shape[0])
+    n = -(-max(h, w) // LARGEST)
+    new = -(-h // n), -(-w // n), c
+
+    def squares(obs: Any) -> jax.Array:
+        x = jnp.asarray(obs, jnp.float32)
+        x = x if is_last else jnp.moveaxis(x, 0, -1)
+        x = jnp.pad(x, [(0, -h % n), (0, -w % n), (0, 0)], "edge")
+        return x.reshape(new[0], n, new[1], n, c).mean((1, 3))
+
+    high = float(np.max(getattr(env.observation_space, "high", 1)))
+    space = envrax.Box(0.0, high, new, jnp.float32)
+    network = "a small convolution" + f" of the image, {n} times smaller" * (n > 1)
+    return envrax.TransformObservation(env, squares, observation_space=space), network
 
 
 def _options(task: Task) -> dict[str, Any]:

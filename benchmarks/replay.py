@@ -26,7 +26,8 @@ def frames() -> list[Values | Table]:
         return flashbax.make_item_buffer(size, 1, SAMPLES, add_batches=True)
 
     def of_frames(size: int) -> Any:
-        return lambda: FrameBuffer.init(steps, size)
+        with_first = round(size * (1 + float(steps.done.mean())))  # one more for each episode
+        return lambda: FrameBuffer.init(steps, with_first)
 
     def of_stacks(size: int) -> Any:
         def ring(x: Any) -> jax.Array:

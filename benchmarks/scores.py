@@ -28,7 +28,6 @@ from benchmarks import files
 from benchmarks.libraries import first_line
 from benchmarks.tasks import CHECKED, TASKS, WHY, Task
 
-SECONDS = 20.0
 LEAST = 1 / 3  # of a published gain, in a check
 LIBRARIES = tuple(dict.fromkeys(task.library for task in TASKS))
 DISTRIBUTIONS = {"classic": "envrax", "kinetix": "kinetix-env"}
@@ -42,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("ids", nargs="*", help=f"ids, or of {', '.join(LIBRARIES)}; default all")
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="CPU seconds of training; default 20"
+        "--seconds", type=float, help="CPU seconds of training; default that of the task"
     )
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each id, by seed")
     parser.add_argument("--again", action="store_true", help="learn what has a result, too")
@@ -68,7 +67,8 @@ def main() -> None:
         for task in chosen:
             if given.again or is_missing(task):
                 child = [sys.executable, "-m", "benchmarks", "scores", task.id, "--child"]
-                how = ["--seconds", f"{given.seconds}", "--seeds", f"{given.seeds}"]
+                seconds = given.seconds or task.seconds
+                how = ["--seconds", f"{seconds}", "--seeds", f"{given.seeds}"]
                 subprocess.run([*child, *how])
 
 
@@ -107,6 +107,7 @@ def learned(
         **_spread("random", random),
         **_spread("trained", np.concatenate(returns)),
         "algorithm": task.algorithm,
+        **({"network": learner.network} if learner.network else {}),
         "hyper-parameters": learner.hyper,
         "seeds": [*seeds],
         "seconds": seconds,
@@ -164,7 +165,7 @@ def verdict_of(row: dict[str, Any], known: float | None) -> str:
     return "solved" if known is not None and row["trained"] >= known else "learns"
 
 
-def check(chosen: Sequence[Task], seconds: float) -> int:
+def check(chosen: Sequence[Task], seconds: float | None = None) -> int:
     """Train the tasks; how many gain too little, or have no result to compare with."""
     n_failed = 0
     for task in chosen:
@@ -173,7 +174,7 @@ def check(chosen: Sequence[Task], seconds: float) -> int:
             print(f"{task.id}: FAILED: there is no result to compare with")
             n_failed += 1
             continue
-        now = learned(task, seconds, [0])
+        now = learned(task, seconds or task.seconds, [0])
         ok = keeps(before, now)
         n_failed += not ok
         compared = f"{now['trained']}, where the result is {before['trained']}, random play "

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+SECONDS = 20.0  # of training
+
 
 @dataclass(frozen=True)
 class Task:
@@ -24,6 +26,10 @@ class Task:
     options : dict
         Keywords of the library's constructor.
     algorithm : {"PPO", "DQN"}
+    images : bool
+        Whether PPO has the example's convolution.
+    seconds : float
+        CPU seconds of training.
     """
 
     id: str
@@ -32,6 +38,8 @@ class Task:
     agents: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
     algorithm: str = "PPO"
+    images: bool = False
+    seconds: float = SECONDS
 
     @property
     def library(self) -> str:
@@ -52,6 +60,10 @@ def _world(id: str, agents: str, n: int, known: float | None = None, source: str
     return Task(id, known, source, tuple(f"{agents}_{i}" for i in range(n)), options)
 
 
+def _seen(library: str, names: str, **more: Any) -> list[Task]:
+    return [Task(f"{library}/{name}", images=True, **more) for name in names.split()]
+
+
 GYM = "threshold of Gymnasium's registry"
 ZOO = "PPO of the RL Baselines3 Zoo, 100,000 steps"
 MOST = "the largest reward in every step"
@@ -62,7 +74,8 @@ TASKS = [
     *_each("classic", ["Pendulum-v0"], -172.2, ZOO),
     *_each("classic", ["Catch-v0"], 1, "every ball caught"),
     *_each("classic", ["ConnectFour-v0"], 1, "every game won"),
-    *_each("classic", ["Ball-v0", "Maze-v0"]),
+    *_each("classic", ["Ball-v0"]),
+    *_seen("classic", "Maze-v0"),
     Task("classic/MountainCar-v0", -110, GYM, algorithm="DQN"),
     *_each("gymnax", ["CartPole-v1"], 475, GYM),
     *_each("gymnax", ["Acrobot-v1"], -100, GYM),
@@ -78,6 +91,7 @@ TASKS = [
     *_each("gymnax", ["PointRobot-misc", "Reacher-misc", "Swimmer-misc"]),
     *_each("gymnax", ["Breakout-MinAtar", "Asterix-MinAtar", "Freeway-MinAtar"]),
     *_each("gymnax", ["SpaceInvaders-MinAtar"]),
+    *_seen("gymnax", "Pong-misc", known=1000, source="no ball lost"),
     *map(_game, ["tic_tac_toe", "connect_four", "othello", "hex"]),
     *_each("pgx", ["2048", "minatar-breakout", "minatar-asterix", "minatar-freeway"]),
     *_each("pgx", ["minatar-space_invaders"]),
@@ -113,6 +127,9 @@ TASKS = [
     *_each("craftax", ["Craftax-Symbolic-v1"], 4.97, "PPO of Craftax's scoreboard, 1 M steps"),
     *_each("kinetix", ["s/h4_thrust_aim", "s/h1_thrust_over_ball", "s/h6_unicycle_right"]),
     *_each("kinetix", ["s/h0_weak_thrust", "s/h5_rotate_fall"]),
+    *_seen("octax", "brix flight_runner space_flight1 space_flight2 space_flight3 space_flight4"),
+    *_seen("octax", "space_flight5 space_flight6 space_flight7 space_flight8 spacejam worm"),
+    *_seen("popgym_arcade", "CartPoleEasy CartPoleMedium NavigatorEasy NoisyCartPoleEasy"),
 ]
 # Why an id does not learn: what was found when it was looked into.
 WHY: dict[str, str] = {
@@ -124,6 +141,10 @@ WHY: dict[str, str] = {
     "jumanji/Minesweeper-v0": "the budget: after 120 s the mean is 10.8 and rises",
     "gymnax/MemoryChain-bsuite": "the network: it has no memory, and the answer is shown in the "
     "first step",
+    "classic/Maze-v0": "exploration: none of 100 episodes of uniform play reaches the goal, two of "
+    "100 does after training; not trained for longer",
+    "octax/brix": "the budget, it seems: 31,232 steps; not trained for longer",
+    "popgym_arcade/NavigatorEasy": "the budget: drawing is so slow that there are four updates",
     "jaxmarl/overcooked": "exploration: uniform play serves 3 soups in 100 episodes, and the "
     "library's shaped rewards are not used; not trained for longer",
     "playground/PointMass": "exploration: there is no reward away from the target, which few "

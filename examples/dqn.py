@@ -3,10 +3,11 @@ DQN with a replay buffer, for any environment with `Discrete` actions and no mas
 
     python examples/dqn.py                                     MountainCar, in a minute
     python examples/dqn.py classic/CartPole-v0 --seed 1
+    python examples/dqn.py classic/Catch-v0                    pixels, four frames
 
-A replay buffer stores the observation after each step, `Transition.next_obs`: the next row of a
-rollout may belong to another episode. The target is bootstrapped from it unless the step
-*terminated* the episode. This is double DQN in pure JAX, with the buffer of flashbax.
+The replay buffer, `FrameBuffer`, gives the observation after each step, `Transition.next_obs`: the
+next row of a rollout may belong to another episode. The target is bootstrapped from it unless the
+step *terminated* the episode. This is double DQN in pure JAX.
 """
 
 import argparse
@@ -14,7 +15,6 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-import flashbax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -35,8 +35,9 @@ class Options:
     seed: int = 0
     total_steps: int = 250_000  # over all slots
     n_envs: int = 16  # each slot takes one step per update
-    buffer_size: int = 50_000  # steps
-    first_steps: int = 2_000  # steps before learning begins
+    n_stack: int = 1  # observations that the network sees at once
+    buffer_size: int = 50_000  # observations
+    first_steps: int = 2_000  # steps at random before learning begins
     minibatch: int = 128
     descents: int = 8  # gradient steps per update
     learning_rate: float = 1e-3
@@ -48,7 +49,8 @@ class Options:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "classic/CartPole-v0": {"total_steps": 100_000, "gamma": 0.99, "explore_least": 0.04}
+    "classic/CartPole-v0": {"total_steps": 100_000, "gamma": 0.99, "explore_least": 0.04},
+    "classic/Catch-v0": {"total_steps": 50_000, "n_stack": 4, "descents": 2},
 }
 
 
@@ -58,6 +60,8 @@ class Network(nn.Module):  # the value of each action
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        x = x / 255 if x.dtype == jnp.uint8 else x
+        x = x.reshape(*x.shape[:-2], -1)  # the frames of a stack
         for _ in range(2):
             x = nn.relu(nn.Dense(self.hidden)(x))
         return nn.Dense(self.n_actions)(x)
@@ -79,15 +83,13 @@ class DQN:
 
     def __init__(self, options: Options) -> None:
         self.options = o = options
-        wrappers = [envrax.RecordEpisodeStatistics, envrax.FlattenObservation]
+        frames = envrax.FrameStackObservation(n_stack=o.n_stack)
+        wrappers = [envrax.RecordEpisodeStatistics, envrax.FlattenObservation, frames]
         self.env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
         self.vec_env = envrax.VecEnv(self.env, o.n_envs)
-        self.n_updates = -(-o.total_steps // (o.n_envs * N_CALLS))  # of a call
+        self.n_updates = -(-(o.total_steps - o.first_steps) // (o.n_envs * N_CALLS))  # of a call
         self.network = Network(self.env.action_space.n, o.hidden)
         self.optimiser = optax.flatten(optax.adam(o.learning_rate))
-        self.replay = flashbax.make_item_buffer(
-            o.buffer_size, o.first_steps, o.minibatch, add_batches=True
-        )
 
     def init(self, seed: Any) -> TrainState:
         rng, network_rng = jax.random.split(jax.random.key(seed))
@@ -95,11 +97,10 @@ class DQN:
         if self.vec_env.action_mask(at.env_state) is not None:
             raise SystemExit(f"{self.options.env} has illegal actions; train it with ppo.py")
         params = self.network.init(network_rng, at.obs[0])
-        obs = at.obs[0]
-        zeros = jnp.int32(0), jnp.float32(0), *jnp.zeros(3, bool)
-        item = envrax.Transition(obs, *zeros, obs, None, None)
-        opt_state, buffer = self.optimiser.init(params), self.replay.init(item)
-        return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
+        n_first = -(-self.options.first_steps // self.options.n_envs)
+        at, steps = envrax.rollout(self.vec_env, None, at, n_first, collect=kept)
+        buffer = envrax.FrameBuffer.init(steps, self.options.buffer_size)
+        return TrainState(params, params, self.optimiser.init(params), jnp.int32(0), buffer, at)
 
     def act(self, epsilon: Any, params: Any, obs: jax.Array, rng: jax.Array) -> Any:
         """The best action; with probability `epsilon`, a random action."""
@@ -122,19 +123,14 @@ class DQN:
         epsilon = jnp.maximum(1 - state.n_descents / n_until, o.explore_least)
         at = state.at._replace(policy_state=state.params)
         at, steps = envrax.rollout(self.vec_env, partial(self.act, epsilon), at, 1)
-        row = jax.tree.map(lambda x: x[0], steps._replace(info=None, extras=None))
-        buffer = self.replay.add(state.buffer, row)
         rng, *rngs = jax.random.split(at.rng, o.descents + 1)
-        state = state._replace(buffer=buffer, at=at._replace(policy_state=None, rng=rng))
-
-        def learn(state: TrainState) -> TrainState:
-            return jax.lax.scan(self.descend, state, jnp.stack(rngs))[0]
-
-        state = jax.lax.cond(self.replay.can_sample(buffer), learn, lambda state: state, state)
+        at = at._replace(policy_state=None, rng=rng)
+        state = state._replace(buffer=state.buffer.add(kept(steps)), at=at)
+        state, _ = jax.lax.scan(self.descend, state, jnp.stack(rngs))
         return state, (jnp.sum(steps.info["episode"]["r"]), jnp.sum(steps.done))
 
     def descend(self, state: TrainState, rng: jax.Array) -> tuple[TrainState, None]:
-        rows = self.replay.sample(state.buffer, rng).experience
+        rows = state.buffer.sample(rng, self.options.minibatch)
         gradient = jax.grad(self.loss)(state.params, state.target, rows)
         change, opt_state = self.optimiser.update(gradient, state.opt_state)
         params, n = optax.apply_updates(state.params, change), state.n_descents + 1
@@ -148,6 +144,10 @@ class DQN:
         wanted = jax.lax.stop_gradient(rows.reward + self.options.gamma * bootstrap)
         found = taken(self.network.apply(params, rows.obs), rows.action)
         return jnp.mean(optax.l2_loss(found, wanted))
+
+
+def kept(step: envrax.Transition) -> envrax.Transition:
+    return step._replace(info=None, extras=None)
 
 
 def taken(values: jax.Array, action: jax.Array) -> jax.Array:

@@ -97,13 +97,13 @@ def kind_of(space: str, meaning: str) -> str:
     """
     Of an observation: several arrays, pixels, a grid or a vector.
 
-    Pixels have two axes of 32 or more, or are uint8 and called an image where it is said what they
+    Pixels have two axes of 30 or more, or are uint8 and called an image where it is said what they
     are; a grid has two axes or more; a vector has one.
     """
     if space.startswith(("{", "(")) or "arrays" in space or " x {" in space:
         return "arrays"
     sizes = [int(size) for size in re.findall(r"\d+", space.partition("[")[2])]
-    if sum(size >= 32 for size in sizes) >= 2 or ("uint8" in space and "image" in meaning):
+    if sum(size >= 30 for size in sizes) >= 2 or ("uint8" in space and "image" in meaning):
         return "pixels"
     return "grid" if len(sizes) > 1 else "vector"
 

@@ -153,6 +153,8 @@ def test_show_prints_the_card_of_a_library_that_is_not_installed(
         ("Box float32[4]", "", "vector"),
         ("Box float32[10, 10, 4]", "an image", "grid"),
         ("Box uint8[128, 128, 3]", "", "pixels"),
+        ("Box float32[30, 40, 3]", "planes of a court", "pixels"),
+        ("Box uint8[25, 25, 3]", "for each cell its kind", "grid"),
         ("Box uint8[19, 19, 3]", "uint8 image of the maze", "pixels"),
         ("Box uint8[19, 19, 3]", "for each cell its kind", "grid"),
         ("MultiBinary bool[4, 64, 32]", "", "pixels"),

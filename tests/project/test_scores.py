@@ -164,7 +164,8 @@ def test_the_cards_have_the_scores() -> None:
     more: dict[str, Any] = {"algorithm": "PPO", "curves": [{"2048": 20.0, "4096": 40.0}]}
     more |= {"steps": [4096], "cpu": [20.2], "versions": {"envrax": "0.1.0"}}
     scores.add(CARTPOLE, {**row(20.25, 1480.0, 1.0), **more})
-    scores.add(CATCH, {**row(-0.6, -0.6, 0.2), **more})
+    seen = {"network": "a small convolution", "seconds": 60.0}
+    scores.add(CATCH, {**row(-0.6, -0.6, 0.2), **more, **seen})
     scores.judge()
     counts = "\n".join(scores_page.counts())
     assert "| classic | 2 | 1 | 0 | 1 |" in counts and "| all | 2 | 1 | 0 | 1 |" in counts
@@ -175,6 +176,8 @@ def test_the_cards_have_the_scores() -> None:
     told = "solved: 20.25 ± 1 at random, 1,480 ± 1 after 4,096 steps of PPO; known: 475, "
     assert card["learned"] == told + CARTPOLE.source
     assert card["curve"] == "▁█ from 2,048 to 4,096 steps"
+    of_catch = dict(lines_of(rows[CATCH.id]))["learned"]
+    assert "4,096 steps of PPO with a small convolution, 60 CPU seconds; known: 1" in of_catch
     assert dict(lines_of(rows["classic/Maze-v0"]))["learned"] == "not tried"
 
 
@@ -203,7 +206,7 @@ def test_the_gallery_plays_the_trained_policy(
 def test_the_tasks_are_ids_that_can_be_built_of_every_library() -> None:
     ids = [task.id for task in TASKS]
     counts = Counter(task.library for task in TASKS)
-    assert len({*ids}) == len(ids) >= 60 and min(counts.values()) >= 3 and len(counts) == 11
+    assert len({*ids}) == len(ids) >= 60 and min(counts.values()) >= 3 and len(counts) == 13
     for task in TASKS:
         if task.library != "classic":
             assert verdicts(task.library)[task.id]["verdict"] not in ("not built", "stopped"), task
@@ -229,6 +232,36 @@ def test_uniform_play_and_the_policy_are_one_program() -> None:
         return np.asarray(policy(state))
 
     assert {*drawn(True).tolist()} == {0, 2, 4, 6} and {*drawn(False).tolist()} == {2}
+
+
+@pytest.mark.parametrize(("shape", "n"), [((20, 10, 3), 1), ((4, 64, 32), 2), ((130, 110, 3), 5)])
+def test_the_convolution_sees_channels_last_and_means_of_squares(
+    shape: tuple[int, ...], n: int
+) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    shown = envrax.Box(0, 255, shape, np.uint8)
+    catch: Any = envrax.make("classic/Catch-v0", jit_compile=False)
+    env, network = learners.image(
+        envrax.TransformObservation(catch, lambda _: pixels, observation_space=shown)
+    )
+    obs = np.asarray(env.reset(jax.random.key(0))[0])
+    last = pixels.transpose(1, 2, 0) if shape[0] == 4 else pixels
+    height, width, _ = last.shape
+    assert obs.shape == env.observation_space.shape == (height // n, width // n, last.shape[-1])
+    for i, j in ((0, 0), (3, 2), (height // n - 1, width // n - 1)):
+        square = last[n * i : n * i + n, n * j : n * j + n]
+        np.testing.assert_allclose(obs[i, j], square.mean((0, 1)), rtol=1e-5)
+    assert env.observation_space.contains(obs)
+    assert network == "a small convolution" + (n > 1) * f" of the image, {n} times smaller"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_convolution_learns_catch_and_the_row_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_setaffinity", lambda *_: None)
+    found = scores.learned(Task(CATCH.id, images=True), 8.0, [0])
+    assert found["verdict"] == "learns" and found["trained"] > found["random"] + 0.3
+    assert found["network"] == "a small convolution"
 
 
 @pytest.mark.slow
