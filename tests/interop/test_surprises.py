@@ -10,6 +10,7 @@ import importlib
 from types import SimpleNamespace
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -288,3 +289,222 @@ def test_gymnasium_s_functional_batch_keeps_an_old_end_and_hands_over_the_whole_
     assert infos["at"].shape == (1,)
     called(env.reset, seed=0)
     assert (called(env.step, np.zeros(3, int))[0] == 0).all()  # a start again, and no step
+
+
+def classic_craftax() -> tuple[Any, Any]:
+    """A state of zeros of Craftax-Classic, all of it grass, and its sizes."""
+    env = called(
+        module("craftax.craftax_env").make_craftax_env_from_name,
+        "Craftax-Classic-Symbolic-v1",
+        False,
+    )
+    shapes = jax.eval_shape(by_hand(lambda key: env.reset_env(key, env.default_params)[1]), KEY)
+    state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    grass = module("craftax.craftax_classic.constants").BlockType.GRASS.value
+    at = jnp.array([32, 32], state.player_position.dtype)
+    return state.replace(map=jnp.full_like(state.map, grass), player_position=at), env
+
+
+def test_a_bite_unlocks_wake_up_in_craftax() -> None:
+    state, env = classic_craftax()
+    beside = state.zombies.position.at[0].set(jnp.array([32, 33]))
+    zombies = state.zombies.replace(position=beside, mask=state.zombies.mask.at[0].set(True))
+    state = state.replace(zombies=zombies, is_sleeping=jnp.bool_(True), player_health=jnp.int32(9))
+    update = module("craftax.craftax_classic.game_logic").update_mobs
+    state = by_hand(lambda x: update(KEY, x, env.default_params, env.static_env_params))(state)
+    wake_up = module("craftax.craftax_classic.constants").Achievement.WAKE_UP.value
+    assert state.player_health == 2 and state.achievements[wake_up]
+
+
+def test_a_zombie_of_craftax_that_despawned_comes_back() -> None:
+    state, env = classic_craftax()
+    zombies = state.zombies.replace(health=state.zombies.health.at[0].set(5))
+    do = module("craftax.craftax_classic.game_logic").do_action
+    state = by_hand(lambda x: do(KEY, x, 5, env.static_env_params))(state.replace(zombies=zombies))
+    assert not zombies.mask.any() and state.zombies.mask[0]
+
+
+def test_recipes_of_craftax_are_not_crafter_s() -> None:
+    """Crafter wants more than one stone for a furnace, and none for a pickaxe of iron."""
+    state, env = classic_craftax()
+    logic = module("craftax.craftax_classic.game_logic")
+    constants = module("craftax.craftax_classic.constants")
+    action, block = constants.Action, constants.BlockType
+    held = {name: jnp.int32(1) for name in ("wood", "stone", "coal", "iron")}
+    table = state.map.at[31, 32].set(block.CRAFTING_TABLE.value)
+    state = state.replace(inventory=state.inventory.replace(**held), map=table)
+    facing = state.replace(player_direction=jnp.int32(4))
+    place = by_hand(
+        lambda x: logic.place_block(x, action.PLACE_FURNACE.value, env.static_env_params)
+    )
+    placed = place(facing)
+    assert (placed.map == block.FURNACE.value).any() and placed.inventory.stone == 0
+    make = by_hand(lambda x: logic.do_crafting(x, action.MAKE_IRON_PICKAXE.value))
+    again = placed.replace(inventory=state.inventory)
+    assert make(again).inventory.iron_pickaxe == 1
+    assert make(placed).inventory.iron_pickaxe == 0  # all but the stone
+
+
+def test_the_second_die_may_be_forfeited_in_pgx_s_backgammon() -> None:
+    """With 1 and 2: after 10 to 11, 14 goes to 16, but after 10 to 12 no checker goes by 1."""
+    backgammon = module("pgx.backgammon")
+    legal = by_hand(backgammon._legal_action_mask)
+    board = jnp.zeros(28, jnp.int32).at[jnp.array([10, 14])].set(1).at[26].set(13)
+    board = board.at[jnp.array([13, 15])].set(-2).at[27].set(-11)
+    by_one, by_two, other_by_two = 12 * 6, 12 * 6 + 1, 16 * 6 + 1
+    one, two = jnp.array([0, -1, -1, -1]), jnp.array([1, -1, -1, -1])
+    assert legal(called(backgammon._move, board, by_one), two)[other_by_two]
+    assert legal(board, jnp.array([0, 1, -1, -1]))[by_two]
+    assert not legal(called(backgammon._move, board, by_two), one)[6:].any()
+
+
+def test_a_third_repetition_of_pgx_s_animal_shogi_is_missed() -> None:
+    """Kings that go round in three moves; then the position stands a third time."""
+    env = called(module("pgx").make, "animal_shogi")
+    labels = by_hand(jax.vmap(module("pgx.animal_shogi").Action._from_label))(jnp.arange(96))
+    moves = zip(np.asarray(labels.from_).tolist(), np.asarray(labels.to).tolist(), strict=True)
+    named = {move: label for label, move in enumerate(moves)}
+    state, step = by_hand(env.init)(KEY), by_hand(env.step)
+    boards = []
+    for n, move in enumerate([(3, 2), (2, 1), *[(7, 3), (3, 2), (2, 7)] * 2]):
+        for _ in range(2):
+            assert state.legal_action_mask[named[move]]
+            state = step(state, named[move])
+        boards += [state._board] if n % 3 == 1 else []
+    assert len(boards) == 3 and all((x == boards[0]).all() for x in boards)
+    assert not state.terminated
+
+
+def test_bullets_of_pgx_s_seaquest_stay() -> None:
+    move = by_hand(module("pgx.minatar.seaquest")._update_enemy_bullets)
+    right, left = jnp.array([9, 5, 1]), jnp.array([0, 5, 0])
+    none = -jnp.ones((25, 3), jnp.int32)
+    there = jnp.int32(0), jnp.int32(0), jnp.bool_(False)
+    gone_right = move(none.at[0].set(right), *there)[0]
+    assert gone_right[0, 0] == 10  # kept, outside of the board
+    flying = jnp.array([7, 3, 0])
+    hangs = move(none.at[0].set(left).at[1].set(flying), *there)[0]
+    assert (move(hangs, *there)[0] == hangs).all() and (hangs[1] == jnp.array([6, 3, 0])).all()
+
+
+def test_only_the_last_seat_of_pgx_s_sparrow_mahjong_wins_by_its_draw() -> None:
+    mahjong = module("pgx.sparrow_mahjong")
+    complete = jnp.zeros(11, jnp.int32).at[:6].set(1)
+    wins = []
+    for seat in range(3):
+        hands = jnp.zeros((3, 11), jnp.int32).at[seat].set(complete)
+        state = mahjong.State(_hands=hands, _turn=jnp.int32(3 + seat))
+        wins.append(bool(called(mahjong._check_tsumo, state, jnp.full(3, 5))))
+    assert wins == [False, False, True]
+
+
+def test_full_reset_of_playground_loses_the_truncation() -> None:
+    source = "mujoco_playground._src"
+    base, wrapper = module(f"{source}.mjx_env"), module(f"{source}.wrapper")
+
+    class Endless:
+        unwrapped = None
+
+        def reset(self, rng: Any) -> Any:
+            zero = jnp.float32(0)
+            return base.State(zero, zero, zero, zero, {}, {})
+
+        def step(self, state: Any, action: Any) -> Any:
+            return state.replace(reward=jnp.float32(1))
+
+    def last(full_reset: bool) -> Any:
+        env = called(wrapper.wrap_for_brax_training, Endless(), 2, full_reset=full_reset)
+        state = by_hand(env.reset)(jax.random.key_data(jax.random.split(KEY, 3)))
+        for _ in range(2):
+            state = by_hand(env.step)(state, jnp.zeros((3, 1)))
+        assert state.done.all()
+        return state.info["truncation"], state.info["episode_metrics"]["sum_reward"]
+
+    assert np.array(last(False)).tolist() == [[1, 1, 1], [2, 2, 2]]
+    assert np.array(last(True)).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_the_auto_reset_of_stoa_forgets_the_params() -> None:
+    types, wrappers = module("stoa.env_types"), module("stoa.core_wrappers.auto_reset")
+    first, last = (types.StepType.__dict__[name] for name in ("FIRST", "TERMINATED"))
+
+    @chex.dataclass
+    class State:
+        rng_key: Any
+
+    class Starts(module("stoa.environment").Environment):
+        """Begins at the number that is its params, and ends at once."""
+
+        action_space = observation_space = state_space = None
+
+        def reset(self, rng_key: Any, env_params: Any = 0) -> Any:
+            begun = types.TimeStep(first, jnp.ones(()), jnp.ones(()), jnp.float32(env_params), {})
+            return State(rng_key=rng_key), begun
+
+        def step(self, state: Any, action: Any, env_params: Any = 0) -> Any:
+            return state, self.reset(state.rng_key, env_params)[1].replace(step_type=last)
+
+    env = wrappers.AutoResetWrapper(Starts())
+    state, begun = called(env.reset, KEY, 7)
+    ended = called(env.step, state, 0, 7)[1]
+    assert (begun.observation, ended.observation) == (7, 0)
+
+
+def mujoco_and_mjx(xml: str, steps: int, **fields: Any) -> tuple[Any, Any]:
+    """The data of both engines after the same steps."""
+    mujoco, mjx = module("mujoco"), module("mujoco.mjx")
+    model = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(model)
+    for name, value in fields.items():
+        getattr(data, name)[:] = value
+    put = mjx.put_model(model, impl="jax")
+    theirs = mjx.put_data(model, data, impl="jax")
+    step = by_hand(lambda x: jax.lax.fori_loop(0, steps, lambda _, y: mjx.step(put, y), x))
+    theirs = step(theirs)
+    mujoco.mj_step(model, data, nstep=steps)
+    return data, theirs
+
+
+def test_get_data_of_mjx_drops_a_contact_at_a_distance() -> None:
+    xml = """<mujoco><worldbody><geom type="plane" size="1 1 1" margin="0.1"/><body pos="0 0 0.11">
+    <freejoint/><geom size="0.1" margin="0.1"/></body></worldbody></mujoco>"""
+    mujoco, mjx = module("mujoco"), module("mujoco.mjx")
+    model = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    back = called(mjx.get_data, model, called(mjx.put_data, model, data, impl="jax"))
+    assert (data.ncon, back.ncon, back.nefc == data.nefc) == (1, 0, True)
+
+
+def test_implicitfast_of_mjx_damps_a_saturated_servo() -> None:
+    xml = """<mujoco><option integrator="{}" gravity="0 0 0"/><worldbody><body><joint name="a"/>
+    <geom size="0.1"/></body></worldbody><actuator><velocity joint="a" kv="10" forcerange="-1 1"/>
+    </actuator></mujoco>"""
+    fast = [x.qpos[0] for x in mujoco_and_mjx(xml.format("implicitfast"), 40, ctrl=5)]
+    euler = [x.qpos[0] for x in mujoco_and_mjx(xml.format("Euler"), 40, ctrl=5)]
+    assert abs(euler[0] - euler[1]) < 1e-4 and fast[1] < 0.8 * fast[0]
+
+
+@pytest.mark.parametrize(
+    ("joint", "motor"),
+    [('damping="0 1 1"', ""), ("", 'armature="0.5"'), ("", 'delay="0.02" nsample="20"')],
+)
+def test_mjx_takes_new_attributes_for_zero(joint: str, motor: str) -> None:
+    xml = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="a" {}/>
+    <geom size="0.1"/></body></worldbody><actuator><motor joint="a" {}/></actuator></mujoco>"""
+    mujoco, mjx = (x.qpos[0] for x in mujoco_and_mjx(xml.format(joint, motor), 40, ctrl=5))
+    without = mujoco_and_mjx(xml.format("", ""), 40, ctrl=5)[1].qpos[0]
+    assert mjx == without and abs(mujoco - mjx) > 0.1 * abs(mjx)
+
+
+def test_a_distribution_of_distrax_without_a_legal_action_samples_minus_one() -> None:
+    nothing = called(module("distrax").Categorical, jnp.full(3, -jnp.inf))
+    assert (called(nothing.sample, seed=KEY), called(nothing.mode)) == (-1, 0)
+
+
+def test_safetensors_cannot_load_bytes_of_bfloat16_and_scrambles_views() -> None:
+    flax, numpy = module("safetensors.flax"), module("safetensors.numpy")
+    with pytest.raises(KeyError, match="BF16"):
+        flax.load(flax.save({"a": jnp.ones(2, jnp.bfloat16)}))
+    table = np.arange(6).reshape(2, 3)
+    assert numpy.load(numpy.save({"a": table.T}))["a"].ravel().tolist() == [0, 1, 2, 3, 4, 5]

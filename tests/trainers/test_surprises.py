@@ -66,3 +66,121 @@ def test_orbax_restores_the_key_of_the_file(tmp_path: Path) -> None:
     restored = checkpointer.restore(tmp_path / "a", like)["key"]
     assert jax.random.key_impl(restored) == "rbg" and jnp.shape(restored) == ()
     assert np.size(jax.random.key_data(restored)) == 4
+
+
+def test_the_reward_scale_of_gymnasium_depends_on_the_reset_mode() -> None:
+    gymnasium = module("gymnasium")
+    mode, wrap = gymnasium.vector.AutoresetMode, gymnasium.wrappers.vector.NormalizeReward
+
+    def total(reset: Any) -> float:
+        env = wrap(
+            gymnasium.vector.SyncVectorEnv(
+                [lambda: gymnasium.make("Pendulum-v1", max_episode_steps=2)], autoreset_mode=reset
+            )
+        )
+        env.reset(seed=0)
+        sums = []
+        for _ in range(9):
+            env.step(np.zeros((1, 1), np.float32))
+            sums.append(float(env.accumulated_reward[0]))
+        return min(sums)
+
+    assert total(mode.NEXT_STEP) < total(mode.SAME_STEP)
+
+
+def test_statistics_of_gymnasium_forget_all_slots_on_a_partial_reset() -> None:
+    gymnasium = module("gymnasium")
+    vector, wrappers = gymnasium.vector, gymnasium.wrappers.vector
+    make = [lambda: gymnasium.make("CartPole-v1")] * 2
+    env = vector.SyncVectorEnv(make, autoreset_mode=vector.AutoresetMode.DISABLED)
+    env = wrappers.RecordEpisodeStatistics(env)
+    env.reset(seed=0)
+    env.step(np.zeros(2, int))
+    options = {"reset_mask": np.array([True, False])}
+    env.reset(options=options)
+    assert env.episode_lengths.tolist() == [0, 0] and options == {}
+
+
+def test_advantages_of_skrl_run_through_time_limits() -> None:
+    torch, ppo = module("torch"), module("skrl.agents.torch.ppo.ppo")
+    no, zeros = torch.zeros(4, 1, dtype=torch.bool), torch.zeros(4, 1)
+    limit = no.clone()
+    limit[1] = True
+    given = dict(
+        terminated=no, values=zeros, last_values=zeros[0], rewards=torch.arange(4.0)[:, None]
+    )
+
+    def returns(limit: Any, bootstrap: bool) -> Any:
+        return ppo.compute_gae(**given, truncated=limit, time_limit_bootstrap=bootstrap)[0][0]
+
+    through, cut = returns(limit, False), returns(limit, True)
+    assert through == returns(no, False) and through > cut
+
+
+def test_a_plain_buffer_of_torchrl_does_not_mark_the_ends_of_slices() -> None:
+    torch, data = module("torch"), module("torchrl.data")
+    tensordict = module("tensordict").TensorDict
+
+    def marked(kind: str) -> int:
+        no = torch.zeros(20, 1, dtype=torch.bool)
+        ends = no.clone()
+        ends[9::10] = True
+        follow = tensordict({"done": ends, "truncated": no.clone(), "terminated": ends}, [20])
+        steps = tensordict({"obs": torch.arange(20), "next": follow}, [20])
+        sampler = data.replay_buffers.SliceSampler(slice_len=4, end_key=("next", "done"))
+        buffer = getattr(data, kind)(
+            storage=data.LazyTensorStorage(20), sampler=sampler, batch_size=8
+        )
+        buffer.extend(steps)
+        return int(buffer.sample()["next", "truncated"].sum())
+
+    torch.manual_seed(0)
+    assert (marked("ReplayBuffer"), marked("TensorDictReplayBuffer")) == (0, 2)
+
+
+def test_a_new_life_of_envpool_begins_with_old_frames() -> None:
+    env = module("envpool").make("Breakout-v5", "gymnasium", num_envs=1, episodic_life=True, seed=0)
+    env.reset()
+    ended = False
+    while not ended:
+        obs, _, terminated, truncated, _ = env.step(np.ones(1, int))
+        ended = terminated[0] or truncated[0]
+    begun = env.step(np.zeros(1, int))[0]
+    assert (begun[0, :3] == obs[0, 1:]).all() and (begun[0, 0] != begun[0, 3]).any()
+
+
+def test_a_plateau_of_optax_never_comes_below_zero() -> None:
+    def scale(value: float) -> float:
+        plateau = module("optax").contrib.reduce_on_plateau(patience=2)
+        state = plateau.init(jnp.zeros(1))
+        with jax.numpy_dtype_promotion("standard"):
+            for _ in range(9):
+                _, state = plateau.update(jnp.ones(1), state, value=jnp.float32(value))
+        return float(state.scale)
+
+    assert scale(-5) == 1 > scale(5)
+
+
+def test_an_agent_that_leaves_is_not_terminated_in_pettingzoo_s_episodes() -> None:
+    pettingzoo = module("pettingzoo")
+    wrapper = module("pettingzoo.utils.wrappers.multi_episode_parallel_env")
+
+    class Leaves(pettingzoo.ParallelEnv):
+        possible_agents = property(lambda self: ["a", "b"])
+
+        def reset(self, seed: Any = None, options: Any = None) -> Any:
+            self.agents, self.t = ["a", "b"], 0
+            return dict.fromkeys(self.agents, 0), {x: {} for x in self.agents}
+
+        def step(self, actions: Any) -> Any:
+            self.t += 1
+            given = self.agents
+            ends = {x: self.t == {"a": 1, "b": 2}[x] for x in given}
+            self.agents = [x for x in given if not ends[x]]
+            zeros = dict.fromkeys(given, 0)
+            return zeros, zeros, ends, dict.fromkeys(given, False), {x: {} for x in given}
+
+    env = wrapper.MultiEpisodeParallelEnv(Leaves(), num_episodes=2)
+    env.reset()
+    _, _, terminated, truncated, _ = env.step({"a": 0, "b": 0})
+    assert env.agents == ["b"] and not terminated["a"] and not truncated["a"]
