@@ -14,7 +14,7 @@ from envrax.rollouts.episodes import close, with_slots
 from envrax.rollouts.rollout import Transition
 from envrax.wrappers.dict_observation import get_entry, replace_entry
 
-_DATA = ("frames", "steps", "n_seen", "n_before", "last_frame", "last_step", "n_steps")
+_DATA = ("frames", "steps", "n_seen", "last_frame", "last_step", "n_steps")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=_DATA, meta_fields=("n_stack", "key"))
@@ -25,8 +25,7 @@ class FrameBuffer:
 
     It is a pytree, made by `init`. `obs` and `next_obs` of the steps that it samples are those of
     the rollout, bit for bit, also where episodes end and begin. A step takes the memory of one
-    frame in place of two stacks, and each episode that of one frame more, its first, which is
-    repeated in its stacks as `FrameStackObservation` does.
+    frame in place of two stacks, and each episode that of one stack more, its first.
 
     Attributes
     ----------
@@ -36,8 +35,6 @@ class FrameBuffer:
         The steps without stacks; the axes are ring, slots, and others.
     n_seen : jax.Array
         For each step, how many frames of its slot were seen by then: uint32, and may overflow.
-    n_before : jax.Array
-        For each step, how many frames of its `obs`, but for the newest, are not repeated ones.
     last_frame, last_step : jax.Array
         Where in the rings the newest are: for each slot, and for all.
     n_steps : jax.Array
@@ -64,7 +61,6 @@ class FrameBuffer:
     frames: jax.Array
     steps: Transition
     n_seen: jax.Array
-    n_before: jax.Array
     last_frame: jax.Array
     last_step: jax.Array
     n_steps: jax.Array
@@ -119,7 +115,6 @@ class FrameBuffer:
             frames=frames.at[jnp.arange(n_stack)].set(first, mode="drop"),
             steps=jax.tree.map(ring, _without_stacks(steps, key)),
             n_seen=jnp.zeros((n_rows, n_slots), jnp.uint32),
-            n_before=jnp.full((n_rows, n_slots), n_stack, jnp.int32),
             last_frame=jnp.full(n_slots, n_stack - 1, jnp.int32),
             last_step=jnp.int32(-1),
             n_steps=jnp.int32(0),
@@ -138,28 +133,30 @@ class FrameBuffer:
         Raises
         ------
         ValueError
-            If there are too few frames for the steps: in a slot, two for each step and a stack.
+            If there are too few frames for the steps: in a slot, as if each began an episode.
         """
         steps = with_slots("FrameBuffer", steps)
         n, (n_rows, n_slots) = len(steps.done), self.n_seen.shape
-        if n_rows < self.n_stack + 2 * n:
+        n_needed = self.n_stack + (self.n_stack + 1) * n
+        if n_rows < n_needed:
             raise ValueError(
-                f"FrameBuffer: expected at least {n_slots * (self.n_stack + 2 * n)} frames to add "
-                f"{n} steps of {n_slots} slots at once; got {n_slots * n_rows}. Raise `n_frames`, "
-                "or add fewer steps."
+                f"FrameBuffer: expected at least {n_slots * n_needed} frames to add {n} steps of "
+                f"{n_slots} slots at once; got {n_slots * n_rows}. Raise `n_frames`, or add fewer "
+                "steps."
             )
         done = jnp.asarray(steps.done)
         time = jnp.arange(n, dtype=jnp.int32)[:, None]
         begins = jnp.concatenate([self.steps.done[self.last_step][None], done[:-1]])
-        began = jnp.where(begins, time, -1 - self.n_before[self.last_step])
-        n_before = jnp.minimum(time - jax.lax.cummax(began), self.n_stack - 1)
-        n_new = jnp.cumsum(jnp.where(begins, 2, 1), axis=0, dtype=jnp.int32)
+        n_new = jnp.where(begins, self.n_stack + 1, 1)
+        n_new = jnp.cumsum(n_new, axis=0, dtype=jnp.int32)
         to = (self.last_frame + n_new) % n_rows
-        # Out of the ring, where nothing is written, if the newest frame of `obs` is known.
-        of_first = jnp.where(begins, (to - 1) % n_rows, n_rows)
+        # Out of the ring, where nothing is written, if the frames of `obs` are known.
+        back = jnp.arange(self.n_stack, 0, -1, dtype=jnp.int32)
+        of_first = jnp.where(begins[..., None], (to[..., None] - back) % n_rows, n_rows)
         slots = jnp.arange(n_slots, dtype=jnp.int32)
-        obs, next_obs = (_stacks(x, self.key)[..., -1] for x in (steps.obs, steps.next_obs))
-        frames = self.frames.at[of_first, slots].set(obs, mode="drop")
+        obs, next_obs = (_stacks(x, self.key) for x in (steps.obs, steps.next_obs))
+        first = jnp.moveaxis(obs, -1, 2)
+        frames = self.frames.at[of_first, slots[:, None]].set(first, mode="drop")
         rows = (self.last_step + 1 + time[:, 0]) % n_rows
 
         def write(ring: jax.Array, x: Any) -> jax.Array:
@@ -167,10 +164,9 @@ class FrameBuffer:
 
         return replace(
             self,
-            frames=frames.at[to, slots].set(next_obs, mode="drop"),
+            frames=frames.at[to, slots].set(next_obs[..., -1], mode="drop"),
             steps=jax.tree.map(write, self.steps, _without_stacks(steps, self.key)),
             n_seen=write(self.n_seen, self.n_seen[self.last_step] + n_new.astype(jnp.uint32)),
-            n_before=write(self.n_before, n_before),
             last_frame=to[-1],
             last_step=rows[-1],
             n_steps=jnp.minimum(self.n_steps + n, n_rows),
@@ -204,7 +200,8 @@ class FrameBuffer:
             rng, row_rng, slot_rng = jax.random.split(rng, 3)
             back = jax.random.randint(row_rng, shape, 0, self.n_steps, jnp.int32)
             row = jnp.where(again, (self.last_step - back) % n_rows, row)
-            slot = jnp.where(again, jax.random.randint(slot_rng, shape, 0, n_slots), slot)
+            new_slot = jax.random.randint(slot_rng, shape, 0, n_slots, jnp.int32)
+            slot = jnp.where(again, new_slot, slot)
             return rng, row, slot, n_now[slot] - self.n_seen[row, slot]
 
         zeros = jnp.zeros(shape, jnp.int32)
@@ -213,7 +210,6 @@ class FrameBuffer:
         _, row, slot, age = drawn
         newest = self.last_frame[slot] - age.astype(jnp.int32)
         back = jnp.arange(self.n_stack, -1, -1, dtype=jnp.int32)
-        back = jnp.minimum(back, 1 + self.n_before[row, slot][:, None])
         frames = self.frames[(newest[:, None] - back) % n_rows, slot[:, None]]
         frames = jnp.moveaxis(frames, 1, -1)
         steps: Transition = jax.tree.map(lambda ring: ring[row, slot], self.steps)

@@ -55,6 +55,14 @@ class NoiseAndStep(Noise):
         return {"image": state.frame, "step": state.step}
 
 
+class Lives(Noise):
+    """A life is lost in every third step."""
+
+    def step(self, state: NoiseState, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state, reward, done, {**info, "lives": 10 - state.step // 3}
+
+
 def played(env: Any, n_steps: int) -> Transition:
     """Steps of which the extras are a number of their own."""
     steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(n_steps)), n_steps)[1]
@@ -72,7 +80,8 @@ def stored(steps: Transition, n_frames: int, n_stack: int) -> set[int]:
     for numbers, done in zip(np.asarray(steps.extras).T, np.asarray(steps.done).T, strict=True):
         ring = deque([-1] * n_stack, n_frames // steps.done.shape[1])
         for number, begins in zip(numbers.tolist(), [False, *done[:-1].tolist()], strict=True):
-            ring.extend([-1, number] if begins else [number])  # no step leads to a first frame
+            ring.extend([-1] * n_stack if begins else [])  # no step leads to a first frame
+            ring.append(number)
         found |= {*list(ring)[n_stack:]} - {-1}
     return found
 
@@ -84,8 +93,8 @@ sample = jax.jit(FrameBuffer.sample, static_argnums=2)
 @pytest.mark.parametrize(
     "case",
     slow_but(
-        (4, 3, 75, 9),
-        values=[(4, 3, 75, 9), (1, 2, 41, 5), (2, 1, 30, 1), (3, 5, 1000, 3), (5, 2, 48, 100)],
+        (4, 3, 135, 9),
+        values=[(4, 3, 135, 9), (1, 2, 41, 5), (2, 1, 30, 1), (3, 5, 1000, 3), (5, 2, 110, 100)],
     ),
 )
 def test_samples_are_those_of_the_rollout(case: tuple[int, int, int, int]) -> None:
@@ -121,7 +130,7 @@ def test_it_fills_in_a_scan_and_under_vmap() -> None:
             at, steps = envrax.rollout(env, None, at, 1)
             return (at, buffer.add(steps)), steps
 
-        carry = at, FrameBuffer.init(steps, 40)
+        carry = at, FrameBuffer.init(steps, 60)
         (_, buffer), more = jax.lax.scan(step, carry, length=30)
         more = jax.tree.map(lambda x: x[:, 0], more)
         return buffer, buffer.sample(rng, 5), steps, more
@@ -131,7 +140,7 @@ def test_it_fills_in_a_scan_and_under_vmap() -> None:
     for i, key in enumerate(keys):
         buffer, batch, steps, more = jax.jit(run)(key)
         assert_trees_equal(jax.tree.map(lambda x: x[i], seeds), (buffer, batch, steps, more))  # noqa: B023
-    pieces = FrameBuffer.init(steps, 40)
+    pieces = FrameBuffer.init(steps, 60)
     for begin in range(0, 30, 5):
         pieces = add(pieces, part(more, begin, begin + 5))
     assert_trees_equal(pieces, buffer)
@@ -140,10 +149,35 @@ def test_it_fills_in_a_scan_and_under_vmap() -> None:
 def test_an_entry_of_a_dict_and_one_environment() -> None:
     env = envrax.FrameStackObservation(NoiseAndStep(EnvConfig(max_steps=6)), key="image")
     steps = played(env, 30)
-    buffer = FrameBuffer.init(steps, 64, key="image")
+    buffer = FrameBuffer.init(steps, 160, key="image")
     batch = buffer.sample(jax.random.key(0), 50)
     assert_trees_equal(batch, jax.tree.map(lambda x: x[batch.extras], steps))
-    assert buffer.frames.shape == (64, 1, 3, 2)
+    assert buffer.frames.shape == (160, 1, 3, 2)
+
+
+@pytest.mark.parametrize("wrapper", ["EpisodicLife", "StartStates"])
+def test_an_episode_may_begin_with_any_stack(wrapper: str) -> None:
+    """As where a game goes on after a lost life, or begins in a state that was kept."""
+    env: Any = envrax.FrameStackObservation(Lives(EnvConfig(max_steps=9)), n_stack=3)
+    if wrapper == "EpisodicLife":
+        env = envrax.EpisodicLife(env)
+    else:
+        obs, state, *_ = env.step(env.reset(jax.random.key(1))[1], 0)
+        env = envrax.StartStates(env, lambda rng: (obs, state))
+    steps = played(small_vec(env, 2), 40)
+    first = np.asarray(steps.obs)[1:][np.asarray(steps.done)[:-1]]
+    assert (first[..., 0] != first[..., -1]).any()
+    buffer = add(FrameBuffer.init(part(steps, 0, 3), 1000), part(steps, 3, 40))
+    plain = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), steps)
+    batch = sample(buffer, jax.random.key(0), 500)
+    assert_trees_equal(batch, jax.tree.map(lambda x: x[batch.extras], plain))
+
+
+def test_it_samples_with_64_bits() -> None:
+    with jax.enable_x64(True):
+        steps = played(envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6))), 6)
+        batch = FrameBuffer.init(steps, 100).sample(jax.random.key(0), 50)
+        assert_trees_equal(batch, jax.tree.map(lambda x: x[batch.extras], steps))
 
 
 def test_what_cannot_be_kept_is_refused() -> None:
@@ -153,8 +187,8 @@ def test_what_cannot_be_kept_is_refused() -> None:
         ((steps.obs, 50), TypeError, "FrameBuffer: expected a Transition"),
         ((entry, 50), TypeError, "one stacked array; got dict. Pass `key`"),
         ((played(Catch(), 6), 50), ValueError, r"got some of shape \(20, 10, 3\)"),
-        ((steps, 15), ValueError, "at least 16 frames to add 6 steps of 1 slots at once; got 15"),
-        ((steps, 1), ValueError, "at least 16 frames"),
+        ((steps, 33), ValueError, "at least 34 frames to add 6 steps of 1 slots at once; got 33"),
+        ((steps, 1), ValueError, "at least 34 frames"),
         ((steps, 1.5), TypeError, "n_frames to be an int"),
     ]
     for given, error, message in cases:
