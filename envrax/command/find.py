@@ -55,7 +55,7 @@ def _found(chosen: Sequence[str]) -> Iterator[str]:
             status += f", {NO_SPRITES}"
         yield f"{name:<40}  {status}"
     if not found:
-        yield "none: `python -m envrax list` shows the suites"
+        yield "none: `python -m envrax find --help` shows the words, `list` the suites"
         for word in hits:
             others = len(_in_all(x for other, x in hits.items() if other != word))
             yield from [f"without {word}: {others}"] * bool(others)

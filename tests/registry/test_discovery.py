@@ -322,7 +322,7 @@ def test_the_command_line_lists_and_shows(
         assert main(["find", word]) == 0
         assert row in " ".join(capsys.readouterr().out.split())
     assert main(["find", "xyzzy"]) == 0
-    assert capsys.readouterr().out.startswith("none: ")
+    assert capsys.readouterr().out.startswith("none: `python -m envrax find --help`")
 
 
 @pytest.mark.parametrize("works", [True, False])
