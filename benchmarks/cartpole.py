@@ -26,7 +26,7 @@ def scan(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
         ways["the same, every slot reset on every step"] = of_vec_env(plain, 2, steps)
         ways["JAX by hand, every slot reset, one key for all"] = by_hand_in_scan(n, steps)
         hashed = by_hand_in_scan(n, steps, begin=_begin_by_counters)
-        ways["the same, hashed counters in place of keys"] = hashed
+        ways["JAX with hashed counters in place of keys"] = hashed
         peers: dict[str, Callable[[int, int], Work]] = {
             "gymnax": gymnax_in_scan,
             "Gymnasium, NumPy": _gymnasium,

@@ -19,10 +19,7 @@ MEASURED = re.compile(
 DEFINED = {
     "docs/advanced/sharding.md": ("16 MB", "34 GB"),
     "docs/advanced/speed.md": ("8 µs", "82 s", "25 minutes"),  # others measured the first two
-    "docs/libraries/gymnax.md": ("11 MB",),
-    "docs/libraries/index.md": ("11 MB",),
     "docs/libraries/tried.md": ("95 %",),
-    "docs/trainers/offline-data.md": ("7.1 GB",),
 }
 
 
