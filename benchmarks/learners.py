@@ -66,6 +66,8 @@ class Learner:
         After which an episode of an evaluation is cut.
     batch_steps : int
         Environment steps in an update, over all slots; steps of the worlds, where agents are slots.
+    first_steps : int
+        Those of `init`.
     """
 
     env: Any
@@ -74,6 +76,7 @@ class Learner:
     network: str = ""
     max_steps: int = MAX_STEPS
     batch_steps: int
+    first_steps: int = 0
 
     def init(self, seed: Any) -> Any:
         """The state of a training."""
@@ -202,6 +205,7 @@ class DQN(Learner):
         self.hyper = DQN_OPTIONS
         self.dqn = dqn.DQN(dqn.Options(env=task.id, **self.hyper))
         self.env, self.batch_steps = self.dqn.env, self.dqn.options.n_envs
+        self.first_steps = self.dqn.options.first_steps
 
     def init(self, seed: Any) -> Any:
         return self.dqn.init(seed)
@@ -250,7 +254,7 @@ def _trained(
 ) -> Trained:
     curve: list[tuple[int, float]] = []
     all_ended: Any = 0
-    n, steps, used = 1, 0, 0.0
+    n, steps, used = 1, learner.first_steps, 0.0
     began, begin = time.perf_counter(), now()
     while used < seconds:
         state, (totals, episodes) = program(state, jnp.int32(n), jnp.float32(1 - used / seconds))

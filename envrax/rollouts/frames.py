@@ -50,12 +50,12 @@ class FrameBuffer:
     >>> from envrax.testing import CountingEnv
     >>> env = VecEnv(FrameStackObservation(CountingEnv(), n_stack=3), 2)
     >>> at, steps = rollout(env, None, start(env, jax.random.key(0)), 30)
-    >>> buffer = FrameBuffer.init(steps, 200)
+    >>> buffer = FrameBuffer.init(steps, 300)
     >>> at, steps = rollout(env, None, at, 20)
     >>> buffer = jax.jit(FrameBuffer.add, donate_argnums=0)(buffer, steps)
     >>> batch = buffer.sample(jax.random.key(1), 8)
     >>> batch.obs.shape, batch.next_obs.shape, buffer.frames.shape
-    ((8, 2, 3), (8, 2, 3), (100, 2, 2))
+    ((8, 2, 3), (8, 2, 3), (150, 2, 2))
     """
 
     frames: jax.Array
