@@ -147,6 +147,10 @@ def picture(id: str) -> Path | None:
     return next((path.relative_to(PICTURES) for path in paths if path.exists()), None)
 
 
+def _axis_label(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) > 999 else f"{x:.4g}"
+
+
 def curve(id: str) -> dict[str, Any]:
     """The returns while training, over environment steps, as lines of a drawing, and its scales."""
     points = evidence.curve(id)
@@ -158,10 +162,7 @@ def curve(id: str) -> dict[str, Any]:
         f"{LEFT + (x - steps[0]) * x_scale:.1f},{EDGE + (high - y) * y_scale:.1f}"
         for x, y in points
     )
-    scale = {
-        k: f"{x:,.0f}" if abs(x) > 999 else f"{x:.4g}" for k, x in (("low", low), ("high", high))
-    }
-    drawn = {"line": " ".join(line), **scale}
+    drawn = {"line": " ".join(line), "low": _axis_label(low), "high": _axis_label(high)}
     return {**drawn, "first": evidence.short(steps[0]), "last": evidence.short(steps[-1])}
 
 
