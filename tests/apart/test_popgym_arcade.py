@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from interop.by_hand import (
+    by_hand,
     called,
     check_ids_and_wrong_input,
     check_waivers,
@@ -108,3 +109,14 @@ def test_options_wrap_and_render(adapter: Any) -> None:
     np.testing.assert_array_equal(image := env.render(state), obs)
     assert image.dtype == np.uint8 and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     assert env.config.max_steps == 5
+
+
+def test_the_card_on_show_does_not_count() -> None:
+    module = importlib.import_module("popgym_arcade.environments.countrecall")
+    env = called(module.CountRecall)
+    state = called(env.reset_env, jax.random.key(0), env.default_params)[1]
+    show = int(state.value_cards[0])
+    state = state.replace(query_cards=state.query_cards.at[0].set(show))
+    step = by_hand(lambda state: env.step_env(jax.random.key(0), state, 4, env.default_params)[2])
+    assert step(state.replace(default_action=0)) > 0  # POPGym wants a 1
+    assert step(state.replace(default_action=1)) == 0

@@ -508,3 +508,99 @@ def test_safetensors_cannot_load_bytes_of_bfloat16_and_scrambles_views() -> None
         flax.load(flax.save({"a": jnp.ones(2, jnp.bfloat16)}))
     table = np.arange(6).reshape(2, 3)
     assert numpy.load(numpy.save({"a": table.T}))["a"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_board_that_comes_back_is_a_loss_in_pgx_s_go_only() -> None:
+    env = called(module("pgx.go").Go, size=3)
+    state, step = by_hand(env.init)(KEY), by_hand(env.step)
+    other = module("pettingzoo.classic.go_v5").raw_env(board_size=3)
+    other.reset()
+    for move in (4, 0, 2, 8, 6, 7, 1, 3, 6, 0):
+        mover = int(state.current_player)
+        assert state.legal_action_mask[move] and other.last()[0]["action_mask"][move]
+        state = step(state, move)
+        other.step(move)
+    assert state.terminated and state.rewards[mover] == -1
+    assert not any(other.terminations.values())
+
+
+def test_nan_does_not_end_brax_s_pendulum() -> None:
+    env = called(module("brax.envs").get_environment, "inverted_pendulum")
+    state = by_hand(env.step)(by_hand(env.reset)(jax.random.PRNGKey(0)), jnp.array([jnp.nan]))
+    assert np.isnan(state.obs).all() and (state.done, state.reward) == (0, 1)
+    guarded = envrax.wrappers.NanGuard(envrax.make("brax/inverted_pendulum"))
+    _, _, reward, done, _ = guarded.step(guarded.reset(KEY)[1], jnp.array([jnp.nan]))
+    assert done.item() and reward.item() == 0
+
+
+def test_a_certain_von_mises_of_distrax_has_no_probability() -> None:
+    def log_prob(concentration: float) -> Any:
+        return called(lambda: module("distrax").VonMises(0.0, concentration).log_prob(0.0))
+
+    assert np.isneginf(log_prob(89.0)) and log_prob(88.0) > 1
+
+
+def test_units_of_jaxmarl_s_smax_begin_outside_of_the_map() -> None:
+    smax = module("jaxmarl.environments.smax")
+    scenario = smax.map_name_to_scenario("smacv2_5_units")
+    env = called(module("jaxmarl").make, "SMAX", scenario=scenario)
+    rest = {name: jnp.int32(4) for name in env.agents}
+
+    def dead(key: Any) -> Any:
+        return ~env.step_env(key, env.reset(key)[1], rest)[1].unit_alive
+
+    assert by_hand(jax.vmap(dead))(jax.random.split(KEY, 128)).any()
+
+
+def test_surplus_enemies_of_jaxmarl_s_smax_are_marines() -> None:
+    generator = module("jaxmarl.environments.smax.distributions").UniformUnitTypeDistribution
+    drawn = jax.vmap(called(generator, 3, 5, 32, 32, 6).generate)
+    types = by_hand(drawn)(jax.random.split(KEY, 128))
+    assert [len(np.unique(unit)) for unit in types.T] == [6] * 6 + [1] * 2
+
+
+def test_mjx_forgets_noslip() -> None:
+    mujoco, mjx = module("mujoco"), module("mujoco.mjx")
+
+    def speeds(iterations: int) -> Any:
+        model = mujoco.MjModel.from_xml_string(
+            f"""<mujoco><option gravity="3.355 0 -9.218" noslip_iterations="{iterations}"/>
+            <worldbody><geom type="plane" size="5 5 .1"/><body pos="0 0 .0999"><freejoint/>
+            <geom type="box" size=".1 .1 .1" mass="1" solref=".05 1"/></body></worldbody>
+            </mujoco>"""
+        )
+        data = mujoco.MjData(model)
+        mujoco.mj_step(model, data, 100)
+        ours = called(mjx.put_model, model)
+        begun = called(mjx.make_data, ours)
+        ended = by_hand(lambda x: jax.lax.fori_loop(0, 100, lambda _, x: mjx.step(ours, x), x))
+        return data.qvel[0], float(ended(begun).qvel[0])
+
+    (plain, ours), (held, ours_held) = speeds(0), speeds(10)
+    assert held < plain / 4 and ours_held == ours > plain / 2
+
+
+def test_a_rangefinder_of_mjx_needs_a_material() -> None:
+    mujoco, mjx = module("mujoco"), module("mujoco.mjx")
+    model = mujoco.MjModel.from_xml_string(
+        """<mujoco><worldbody><geom type="box" size=".1 1 .1" pos="1 0 1"/><body pos="0 0 1">
+        <joint type="slide"/><geom size=".05"/><site name="a" zaxis="1 0 0"/></body></worldbody>
+        <sensor><rangefinder site="a"/></sensor></mujoco>"""
+    )
+    ours = called(mjx.put_model, model)
+    with pytest.raises(TypeError, match="Slice size at index 0 in gather"):
+        by_hand(mjx.step)(ours, called(mjx.make_data, ours))
+
+
+def test_xminigrid_sees_through_walls_and_not_its_pocket() -> None:
+    env, params = called(module("xminigrid").make, "MiniGrid-UnlockPickUp")
+    begin = by_hand(jax.vmap(lambda key: env.reset(params, key)))
+    starts = begin(jax.random.split(KEY, 32))
+    things = [3, 4, 5, 11, 12]  # they lie behind a locked door
+    assert np.isin(starts.observation[..., 0], things).any()
+    start = jax.tree.map(lambda x: x[0], starts)
+    agent = start.state.agent
+    carries = agent.replace(pocket=jnp.full_like(agent.pocket, 7))
+    turned = by_hand(lambda x: env.step(params, x, 1).observation)
+    with_it = start.replace(state=start.state.replace(agent=carries))
+    np.testing.assert_array_equal(turned(start), turned(with_it))
