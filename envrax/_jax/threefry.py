@@ -85,8 +85,9 @@ def _drawn(eqn: JaxprEqn, values: list[Any]) -> Any:
         of_each = jax.vmap(of_each)
     args = jax.random.key_data(keys), *data
     (bits,) = _written_out(jax.make_jaxpr(of_each)(*args), *args)
-    is_key = eqn.primitive is not random_bits_p
-    return jax.random.wrap_key_data(bits, impl="threefry2x32") if is_key else bits
+    if eqn.primitive is random_bits_p:
+        return bits
+    return cast(Any, jax.random.wrap_key_data(bits, impl="threefry2x32"))
 
 
 @partial(jax.jit, inline=True)
