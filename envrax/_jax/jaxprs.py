@@ -58,6 +58,11 @@ def has_loop(program: Any) -> bool:
     return False
 
 
+def has_refs(program: Any) -> bool:
+    """Whether a jaxpr has a `jax.new_ref` in it, at any depth."""
+    return any(eqn.primitive.name == "new_ref" for eqn in equations(program))
+
+
 def calls_host(program: Any) -> bool:
     """Whether a jaxpr calls the host for a value, at any depth."""
     names = {eqn.primitive.name for eqn in equations(program)}
