@@ -13,7 +13,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from envrax._checks.counts import require_count
-from envrax._jax.jaxprs import has_loop
+from envrax._jax.jaxprs import has_loop, has_refs
 from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
 from envrax._jax.threefry import written_out_on_cpu
@@ -281,6 +281,8 @@ def begin_if(
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
     differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
+    if has_refs(program):  # which JAX cannot lower in a function with a rule of its own
+        differentiable = by_select
     # Loops and branches need equal types, in a `shard_map` too.
     like = traced.consts, jax.tree.leaves(source), begins, stepped
     begins, stepped = varying_like(like, (begins, stepped))
