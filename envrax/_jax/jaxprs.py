@@ -22,7 +22,7 @@ from jax.extend.core.primitives import (
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
 # The parameter that holds the program of a call.
 CALLS = {jit_p: "jaxpr", remat_p: "jaxpr", **dict.fromkeys(WITH_DERIVATIVE_RULES, "call_jaxpr")}
-_PRIMITIVE = attrgetter("primitive")
+_NAME = attrgetter("primitive.name")
 
 
 def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
@@ -51,21 +51,21 @@ def constants(program: Any) -> list[Any]:
 
 def has_loop(program: Any) -> bool:
     """Whether a jaxpr has a loop or a call to the host in it, at any depth."""
-    for primitive in map(_PRIMITIVE, equations(program)):
+    for eqn in equations(program):
         # JAX exports no objects for its three primitives of callbacks.
-        if primitive in (while_p, scan_p) or primitive.name.endswith("callback"):
+        if eqn.primitive in (while_p, scan_p) or eqn.primitive.name.endswith("callback"):
             return True
     return False
 
 
 def has_refs(program: Any) -> bool:
     """Whether a jaxpr has a `jax.new_ref` in it, at any depth."""
-    return any(eqn.primitive.name == "new_ref" for eqn in equations(program))
+    return "new_ref" in map(_NAME, equations(program))
 
 
 def calls_host(program: Any) -> bool:
     """Whether a jaxpr calls the host for a value, at any depth."""
-    names = {eqn.primitive.name for eqn in equations(program)}
+    names = {*map(_NAME, equations(program))}
     return any(name.endswith("callback") and name != "debug_callback" for name in names)
 
 
