@@ -18,9 +18,9 @@ N = 8
 
 def steps() -> list[Table]:
     """To compare two commits, run it in turns with each as `PYTHONPATH`."""
-    kinds = {"your own": _own, "Gymnasium": _gymnasium, "EnvPool": _envpool}
+    libraries = available({"Gymnasium": _gymnasium, "EnvPool": _envpool})
     tables: list[Table] = []
-    for name, make in available(kinds):
+    for name, make in [("your own", _own), *libraries]:
         by_hand, batch = make()
         ways = {"the simulators": by_hand, "`step`": _step(batch()), "`rollout`": _rollout(batch())}
         tables.append(Table(f"{name}, {N} slots", compare(ways), STEPS))

@@ -25,6 +25,7 @@ def compute_at_once(cls: type, *names: str) -> None:
     Let those of these properties that a class defines give values where JAX traces their reader.
 
     Without it, what `jnp` computes in them would be a tracer there, of which no space can be made.
+    A space of Gymnasium is refused, as the value of an attribute too.
     """
     for name in names:
         defined = vars(cls).get(name)
@@ -33,6 +34,8 @@ def compute_at_once(cls: type, *names: str) -> None:
         elif isinstance(defined, property) and defined.fget is not None:
             read = _at_once(defined.fget) if adds(defined) else defined.fget
             setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
+        else:
+            _require_ours(cls, defined)
 
 
 def _refuse(self: Any, value: Any) -> None:
@@ -46,6 +49,16 @@ def _at_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(read)
     def at_once(self: Any) -> Any:
         with jax.ensure_compile_time_eval():
-            return read(self)
+            return _require_ours(type(self), read(self))
 
     return at_once
+
+
+def _require_ours(cls: type, space: Any) -> Any:
+    """Raise a TypeError if a space is one of Gymnasium, whose classes have the same names."""
+    if any(base.__module__.startswith("gymnasium.") for base in type(space).__mro__):
+        raise TypeError(
+            f"{cls.__name__}: expected a space of envrax; got {space!r} of Gymnasium. Import "
+            "its class from envrax, or convert it by `envrax.interop.from_space`."
+        )
+    return space

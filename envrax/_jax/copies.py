@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-
-from envrax._jax.types import is_traced
+from jax.core import Tracer
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class StateCopies:
         self._fields: Any = None
 
     def __call__(self, state: T) -> T:
-        if self._class is None and not is_traced(state):
+        if self._class is None:
             self._remember(state)
         try:
             if type(state) is self._class and self._types.issuperset(
@@ -51,8 +50,10 @@ class StateCopies:
         return copy_numpy(state)
 
     def _remember(self, state: Any) -> None:
-        """The types of all fields, none if one may hold an array of NumPy."""
+        """The types of all fields, none if one may hold an array of NumPy; not those of a trace."""
         fields = _fields_within(state)
+        if any([isinstance(x, Tracer) for x in fields.values()]):
+            return
         known = [isinstance(x, jax.Array) or _has_fields(x) for x in fields.values()]
         is_quick = len(fields) > 1 and all(known)
         self._class = type(state)

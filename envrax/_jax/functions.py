@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from types import FunctionType, MethodType
 from typing import Any, cast
@@ -55,6 +56,7 @@ def _call_of(x: Any) -> Any:
 @partial(
     jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["_function", "_static"]
 )
+@dataclass(eq=False)
 class Jitted:
     """
     A function that the user compiled with `jax.jit`, and the arguments bound to it.
@@ -62,10 +64,9 @@ class Jitted:
     It is traced once for its types, as JAX does. The bound arrays are arguments of the program.
     """
 
-    def __init__(self, arrays: list[Any], _function: Any, _static: Static) -> None:
-        self.arrays = arrays
-        self._function = _function  # a weak reference
-        self._static = _static
+    arrays: list[Any]
+    _function: Any  # a weak reference
+    _static: Static
 
     @property
     def function(self) -> Any:
@@ -245,6 +246,7 @@ class _TracedProgram:
     data_fields=["arrays", "constants"],
     meta_fields=["program", "who"],
 )
+@dataclass(eq=False)
 class Traced:
     """
     A function as it is at this call: a pytree of all arrays that it holds or closes over.
@@ -252,11 +254,10 @@ class Traced:
     A compiled program that takes it keeps none of these arrays, and no function of the user.
     """
 
-    def __init__(self, arrays: list[Any], constants: list[Any], program: _TracedProgram, who: str):
-        self.arrays = arrays
-        self.constants = constants
-        self.program = program
-        self.who = who
+    arrays: list[Any]
+    constants: list[Any]
+    program: _TracedProgram
+    who: str
 
     def __call__(self, *given: Any) -> Any:
         if not same_types(given, self.inputs):

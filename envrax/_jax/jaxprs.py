@@ -18,10 +18,11 @@ from jax.extend.core.primitives import (
     while_p,
 )
 
-# Calls of functions with rules of their own for derivatives; the program is `call_jaxpr`.
+# Calls of functions with rules of their own for derivatives.
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
-CALLS = {jit_p, remat_p, *WITH_DERIVATIVE_RULES}
-_PRIMITIVE = attrgetter("primitive")
+# The parameter that holds the program of a call.
+CALLS = {jit_p: "jaxpr", remat_p: "jaxpr", **dict.fromkeys(WITH_DERIVATIVE_RULES, "call_jaxpr")}
+_NAME = attrgetter("primitive.name")
 
 
 def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
@@ -43,11 +44,6 @@ def equations(program: Any) -> list[JaxprEqn]:
     return within(getattr(program, "jaxpr", program).eqns)[0]
 
 
-def holds(program: Any, primitives: set[Any]) -> bool:
-    """Whether a jaxpr has an equation of one of these primitives, at any depth."""
-    return not primitives.isdisjoint(map(_PRIMITIVE, equations(program)))
-
-
 def constants(program: Any) -> list[Any]:
     """The constants of a jaxpr, and of those in it."""
     return [*getattr(program, "consts", ()), *within(getattr(program, "jaxpr", program).eqns)[1]]
@@ -55,16 +51,21 @@ def constants(program: Any) -> list[Any]:
 
 def has_loop(program: Any) -> bool:
     """Whether a jaxpr has a loop or a call to the host in it, at any depth."""
-    for primitive in map(_PRIMITIVE, equations(program)):
+    for eqn in equations(program):
         # JAX exports no objects for its three primitives of callbacks.
-        if primitive in (while_p, scan_p) or primitive.name.endswith("callback"):
+        if eqn.primitive in (while_p, scan_p) or eqn.primitive.name.endswith("callback"):
             return True
     return False
 
 
+def has_refs(program: Any) -> bool:
+    """Whether a jaxpr has a `jax.new_ref` in it, at any depth."""
+    return "new_ref" in map(_NAME, equations(program))
+
+
 def calls_host(program: Any) -> bool:
     """Whether a jaxpr calls the host for a value, at any depth."""
-    names = {eqn.primitive.name for eqn in equations(program)}
+    names = {*map(_NAME, equations(program))}
     return any(name.endswith("callback") and name != "debug_callback" for name in names)
 
 
@@ -112,11 +113,8 @@ def scan_sizes(eqn: JaxprEqn) -> tuple[int, int]:
 
 def called_program(eqn: JaxprEqn) -> Any:
     """The program that a call such as `jit` runs on its inputs; None for other equations."""
-    if eqn.primitive in (jit_p, remat_p):
-        return eqn.params["jaxpr"]
-    if eqn.primitive in WITH_DERIVATIVE_RULES:
-        return eqn.params["call_jaxpr"]
-    return None
+    name = CALLS.get(eqn.primitive)
+    return eqn.params[name] if name else None
 
 
 def interpret(
@@ -125,37 +123,23 @@ def interpret(
     results: Callable[[JaxprEqn, list[Any]], Iterable[Any]],
     literal: Callable[[Any], Any] = attrgetter("val"),
     consts: Sequence[Any] | None = None,
-    of: set[Any] | None = None,
 ) -> list[Any]:
     """
     The outputs of a jaxpr on values of any kind, of which `results` makes those of an equation.
 
-    `literal` gives the value of a literal; `consts` are by default the constants themselves. With
-    `of`, a set of primitives, all other equations are computed as JAX does, and calls that hold one
-    of these primitives, or have a derivative of their own, are gone into.
+    `literal` gives the value of a literal; `consts` are by default the constants themselves.
     """
     jaxpr = getattr(program, "jaxpr", program)
     values = [*(getattr(program, "consts", ()) if consts is None else consts), *inputs]
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
 
+    def value(x: Any) -> Any:
+        return literal(x) if isinstance(x, Literal) else known[x]
+
     for eqn in jaxpr.eqns:
-        operands: list[Any] = []
-        for x in eqn.invars:  # a loop, without a call for each: it runs whenever a reset is traced
-            operands.append(literal(x) if isinstance(x, Literal) else known[x])
-        if of is None:
-            found = results(eqn, operands)
-        else:
-            called = called_program(eqn) if eqn.primitive in CALLS else None
-            with eqn.ctx.manager:  # the settings that JAX had where this was traced
-                if eqn.primitive in of:
-                    found = results(eqn, operands)
-                elif called and (eqn.primitive in WITH_DERIVATIVE_RULES or holds(called, of)):
-                    found = interpret(called, operands, results, of=of)
-                else:  # as `bind` does
-                    found = eqn.primitive.bind(*operands, **eqn.params)
-                    found = found if eqn.primitive.multiple_results else (found,)
+        found = results(eqn, [*map(value, eqn.invars)])
         known.update(zip(eqn.outvars, found, strict=True))
-    return [literal(x) if isinstance(x, Literal) else known[x] for x in jaxpr.outvars]
+    return [*map(value, jaxpr.outvars)]
 
 
 def bind(eqn: JaxprEqn, values: Iterable[Any], **params: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import JaxprEqn, jaxpr_as_fun
+from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.extend.core.primitives import (
     random_bits_p,
     random_fold_in_p,
@@ -24,7 +24,7 @@ from jax.extend.core.primitives import (
 )
 from jax.extend.random import threefry_prng_impl
 
-from envrax._jax.jaxprs import bind, holds, interpret
+from envrax._jax.jaxprs import CALLS
 
 _THREEFRY: Any = threefry_prng_impl
 # JAX's own functions of the bits of one key, which call the hash. They hold all that depends on
@@ -34,7 +34,6 @@ _DRAWS: dict[Any, Callable[..., Any]] = {
     random_fold_in_p: _THREEFRY.fold_in,
     random_split_p: _THREEFRY.split,
 }
-_RANDOM = {*_DRAWS, threefry2x32_p}
 
 
 def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,8 +45,6 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def on_platform(*args: Any) -> Any:
         program, result = cast(Any, jax.make_jaxpr(function, return_shape=True)(*args))
-        if not holds(program, _RANDOM):
-            return function(*args)
         ways: Any = dict(cpu=partial(_written_out, program), default=jaxpr_as_fun(program))
         leaves = cast(Any, lax.platform_dependent(*jax.tree.leaves(args), **ways))
         return jax.tree.unflatten(jax.tree.structure(result), leaves)
@@ -56,25 +53,41 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _written_out(program: Any, *inputs: Any) -> list[Any]:
-    return interpret(program, inputs, _random, of=_RANDOM)
+    """The outputs of a jaxpr: its draws written out, also in calls, and the rest as JAX does."""
+    jaxpr = getattr(program, "jaxpr", program)
+    values = [*getattr(program, "consts", ()), *inputs]
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
+    for eqn in jaxpr.eqns:
+        values = list[Any]()
+        for x in eqn.invars:  # a loop, without a call for each: it runs whenever a reset is traced
+            values.append(x.val if isinstance(x, Literal) else known[x])
+        with eqn.ctx.manager:  # the settings that JAX had where this was traced
+            if eqn.primitive is threefry2x32_p:
+                # What is computed from the bits stays a piece of its own: as JAX makes it, and not
+                # with the hash once for each of its uses.
+                found = lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))
+            elif eqn.primitive in _DRAWS and jax.random.key_impl(values[0]) == "threefry2x32":
+                found = [_drawn(eqn, values)]
+            elif eqn.primitive in CALLS:
+                found = _written_out(eqn.params[CALLS[eqn.primitive]], *values)
+            else:  # `bind`, without a call
+                found = eqn.primitive.bind(*values, **eqn.params)
+                found = found if eqn.primitive.multiple_results else [found]
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [x.val if isinstance(x, Literal) else known[x] for x in jaxpr.outvars]
 
 
-def _random(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
-    """The results of a hash, or of a draw from keys. Keys of other kinds are left to JAX."""
-    if eqn.primitive is threefry2x32_p:
-        # What is computed from the bits stays a piece of its own: as JAX makes it, and not with
-        # the hash once for each of its uses.
-        return [*lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))]
-    if jax.random.key_impl(values[0]) != "threefry2x32":
-        return bind(eqn, values)
+def _drawn(eqn: JaxprEqn, values: list[Any]) -> Any:
+    """The result of a draw from keys."""
     keys, *data = jnp.broadcast_arrays(*values)
     of_each = partial(_DRAWS[eqn.primitive], **eqn.params)
     for _ in keys.shape:
         of_each = jax.vmap(of_each)
     args = jax.random.key_data(keys), *data
     (bits,) = _written_out(jax.make_jaxpr(of_each)(*args), *args)
-    is_key = eqn.primitive is not random_bits_p
-    return [jax.random.wrap_key_data(bits, impl="threefry2x32") if is_key else bits]
+    if eqn.primitive is random_bits_p:
+        return bits
+    return cast(Any, jax.random.wrap_key_data(bits, impl="threefry2x32"))
 
 
 @partial(jax.jit, inline=True)

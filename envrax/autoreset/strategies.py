@@ -13,7 +13,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from envrax._checks.counts import require_count
-from envrax._jax.jaxprs import has_loop
+from envrax._jax.jaxprs import has_loop, has_refs
 from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
 from envrax._jax.threefry import written_out_on_cpu
@@ -170,13 +170,13 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     num_envs = require_count("choose: expected num_envs", num_envs)
     _, state = jax.eval_shape(partial(checked_reset, env), key_types()[0])
     program = jax.make_jaxpr(partial(next_episode, env))(state)
-    on_cpu, elsewhere = strategies_for(program, num_envs)
+    on_cpu, elsewhere = strategies_for(has_loop(program), num_envs)
     return on_cpu if (backend or jax.default_backend()) == "cpu" else elsewhere
 
 
-def strategies_for(reset: Any, num_envs: int) -> tuple[AutoReset, AutoReset]:
-    """The strategies that `choose` documents for the jaxpr of a reset: on a CPU, and elsewhere."""
-    if has_loop(reset):
+def strategies_for(is_expensive: bool, num_envs: int) -> tuple[AutoReset, AutoReset]:
+    """The strategies that `choose` documents for a reset: on a CPU, and elsewhere."""
+    if is_expensive:
         return Compact(max(1, num_envs // 128)), Compact(cond=False)
     # On a GPU, resetting one slot takes as long as resetting many: the loop of `Compact` pays off
     # only if skipping an expensive reset, in steps that end no episode, saves much.
@@ -253,6 +253,7 @@ def begin_if(
     """`begin(env, source)`, the start of an episode, if `begins` is True, else obs and state."""
     traced, types = jax.make_jaxpr(partial(begin, env), return_shape=True)(source)
     program = traced.jaxpr
+    is_expensive, is_in_place = has_loop(program), has_refs(program)
     at_start = {"obs": types[0], "state": types[1]}
     if obs is None:
         obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
@@ -273,7 +274,7 @@ def begin_if(
     def reset_slots_if(n_slots: int, *slots: Any) -> Any:
         if autoreset is not None:
             return autoreset(reset_one, *slots)
-        on_cpu, elsewhere = strategies_for(program, n_slots)
+        on_cpu, elsewhere = strategies_for(is_expensive, n_slots)
         ways: Any = dict(cpu=partial(on_cpu, reset_one), default=partial(elsewhere, reset_one))
         return cast(Any, lax.platform_dependent(*slots, **ways))
 
@@ -281,6 +282,8 @@ def begin_if(
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
     differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
+    if is_in_place:  # which JAX cannot lower in a function with a rule of its own
+        differentiable = by_select
     # Loops and branches need equal types, in a `shard_map` too.
     like = traced.consts, jax.tree.leaves(source), begins, stepped
     begins, stepped = varying_like(like, (begins, stepped))

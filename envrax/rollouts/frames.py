@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax._jax.types import is_traced
+from envrax._jax.types import is_traced, leaf_type
 from envrax.rollouts.episodes import close, with_slots
 from envrax.rollouts.rollout import Transition
 from envrax.wrappers.dict_observation import get_entry, replace_entry
@@ -18,7 +18,7 @@ _DATA = ("frames", "steps", "n_seen", "last_frame", "last_step", "n_steps")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=_DATA, meta_fields=("n_stack", "key"))
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FrameBuffer:
     """
     A replay buffer that keeps each frame of a `FrameStackObservation` once.
@@ -66,6 +66,18 @@ class FrameBuffer:
     n_steps: jax.Array
     n_stack: int
     key: str | None
+
+    def __new__(cls, *args: Any, **fields: Any) -> "FrameBuffer":
+        if args or "n_frames" in fields:
+            raise TypeError(
+                "FrameBuffer: expected `FrameBuffer.init(steps, n_frames)`, with steps of a "
+                "rollout; got a call of the class itself."
+            )
+        return super().__new__(cls)
+
+    def __repr__(self) -> str:
+        frames = leaf_type(self.frames) if hasattr(self.frames, "dtype") else self.frames
+        return f"FrameBuffer(frames={frames}, n_stack={self.n_stack}, key={self.key!r})"
 
     @classmethod
     def init(cls, steps: Transition, n_frames: int, *, key: str | None = None) -> "FrameBuffer":

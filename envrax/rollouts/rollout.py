@@ -279,8 +279,8 @@ def rollout(
         return _scan(env, played, collect, n_steps, start)
     played = trace_policy(env, played, start)
     # A policy that closes over tracers is a part of the caller's own program, a `grad` for example.
-    is_inside = isinstance(played, TracedPolicy) and is_traced(played.traced.constants)
-    if is_inside and env.traceable:
+    closed_over = played.traced.constants if isinstance(played, TracedPolicy) else []
+    if closed_over and is_traced(closed_over) and env.traceable:
         return _scan(env, played, collect, n_steps, start)
     if straight:
         return _on_the_host(env, played, collect, n_steps, start, progress)

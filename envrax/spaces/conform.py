@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.copies import copy_numpy
 from envrax.spaces.base import (
     Space,
     canonical,
@@ -113,7 +112,7 @@ def _conform_leaf(
 ) -> jax.Array | np.ndarray[Any, Any]:
     of_type = isinstance(x, jax.Array) or type(x) is np.ndarray
     if of_type and x.shape == shape and x.dtype == dtype and not getattr(x, "weak_type", False):
-        return copy_numpy(x)
+        return np.array(x) if isinstance(x, np.ndarray) else x  # `copy_numpy`
     found = list(list_leaves(x, shape))
     for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)

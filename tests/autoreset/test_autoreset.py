@@ -10,7 +10,8 @@ import pytest
 from fakes import CoinConfig, CoinEnv, NestedEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
 
-from envrax import FrameStackObservation, RecordEpisodeStatistics, TimeLimit, VecEnv
+from envrax import FrameStackObservation, RecordEpisodeStatistics, TimeLimit, VecEnv, start
+from envrax import rollout as rollout_of
 from envrax.autoreset import Compact, Select
 
 RATES = (0.0, 0.01, 0.5, 1.0)
@@ -95,6 +96,43 @@ EVERYWHERE = [(1, Compact(3)), (7, Compact(7)), (7, Select()), (257, Compact(3))
 
 
 @pytest.mark.slow
+class RefEnv(VectorEnv):
+    """Its reset computes in place, by `jax.new_ref`."""
+
+    in_place = True
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        if self.in_place:
+            ref: Any = jax.new_ref(obs)
+            ref[...] += 1
+            obs = ref[...]
+        else:
+            obs = obs + 1
+        return obs, state.replace(pos=obs)
+
+
+class ValueEnv(RefEnv):
+    in_place = False
+
+
+@pytest.mark.parametrize("strategy", [None, Select(), Compact(3)])
+def test_a_reset_may_compute_in_place(strategy: Any) -> None:
+    in_place, by_value = (
+        our_rollout(x, 8, strategy)(jax.random.key(0)) for x in (RefEnv, ValueEnv)
+    )
+    assert_trees_equal(in_place, by_value)
+    assert in_place[2][3].any()
+
+
+def test_one_environment_whose_reset_computes_in_place_plays_on() -> None:
+    played = [
+        rollout_of(x(), None, start(x(), jax.random.key(0)), 12)[1] for x in (RefEnv, ValueEnv)
+    ]
+    assert_trees_equal(*played)
+    assert played[0].done.any()
+
+
 @pytest.mark.parametrize(("n", "strategy"), EVERYWHERE)
 def test_equals_select_bitwise_everywhere(n: int, strategy: Any) -> None:
     key = jax.random.PRNGKey if n == 257 else jax.random.key

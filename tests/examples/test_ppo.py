@@ -110,18 +110,18 @@ def test_illegal_actions_are_never_taken(registered: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_curve_begins_when_each_slot_has_ended_once(registered: Any) -> None:
+def test_the_curve_begins_when_most_slots_have_ended(registered: Any) -> None:
     """Before that, returns are those of short episodes. No action changes a length here."""
     name = registered(CoinEnv, CoinConfig(end_rate=0.2))
-    sizes: Any = dict(n_envs=8, n_steps=2, minibatches=2, hidden=4, total_steps=16 * 20)
+    sizes: Any = dict(n_envs=16, n_steps=2, minibatches=2, hidden=4, total_steps=32 * 20)
     trainer = ppo.PPO(ppo.Options(name, **sizes))
     steps = envrax.rollout(trainer.vec_env, trainer.act, jax.jit(trainer.init)(0)[0], 40)[1]
-    ends: Any = np.asarray(steps.done).reshape(20, 2, 8).any(axis=1)
-    all_ended = np.logical_or.accumulate(ends).all(axis=1)
-    assert ends[~all_ended].any() and all_ended.any()
-    shown = all_ended & ends.any(axis=1)
+    ends: Any = np.asarray(steps.done).reshape(20, 2, 16).any(axis=1)
+    n_ended = np.logical_or.accumulate(ends).sum(axis=1)
+    assert {*n_ended} & {*range(1, 15)} and 15 in n_ended and 16 in n_ended
+    shown = (n_ended >= 15) & ends.any(axis=1)
     curve = ppo.run(trainer)[1]
-    np.testing.assert_array_equal(curve[0], 16 * (1 + np.flatnonzero(shown)))
+    np.testing.assert_array_equal(curve[0], 32 * (1 + np.flatnonzero(shown)))
 
 
 def test_a_small_convolution_sees_every_pixel() -> None:

@@ -1,5 +1,6 @@
 """`FrameBuffer`: samples are steps of the rollout, and all that are stored are as likely."""
 
+import pickle
 from collections import deque
 from itertools import pairwise
 from typing import Any
@@ -194,3 +195,21 @@ def test_what_cannot_be_kept_is_refused() -> None:
     for given, error, message in cases:
         with pytest.raises(error, match=message):
             FrameBuffer.init(*given)
+
+
+@pytest.mark.parametrize("given", [((1000,), {}), ((), {"n_frames": 1000})])
+def test_the_class_names_init(given: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"FrameBuffer: expected `FrameBuffer.init\(steps, n_frames"
+    ):
+        FrameBuffer(*given[0], **given[1])
+
+
+def test_its_repr_is_one_short_line() -> None:
+    steps = played(envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6)), n_stack=3), 6)
+    buffer = FrameBuffer.init(steps, 100)
+    shown = "FrameBuffer(frames=uint8[100, 1, 3, 2], n_stack=3, key=None)"
+    assert repr(buffer) == repr(pickle.loads(pickle.dumps(buffer))) == shown
+    assert repr(jax.tree.map(lambda _: None, buffer)) == shown.replace(
+        "uint8[100, 1, 3, 2]", "None"
+    )

@@ -175,7 +175,8 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     `env_method("action_masks")` returns the masks for sb3-contrib's `MaskablePPO`. After `seed(s)`
     the next `reset` sets `rng = jax.random.key(s)`; every reset does `rng, key =
     jax.random.split(rng)` and uses `key` for all slots. With a list of seeds, one a slot, each slot
-    begins as in `to_gymnasium_vec`.
+    begins as in `to_gymnasium_vec`: the list `[s, s + 1, ...]` that `seed(s)` returns, as
+    Stable-Baselines3 does, begins other episodes than `seed(s)`.
 
     `get_attr` and `env_method` take the first layer that has the name, from the outermost wrapper
     to the environment. `set_attr` raises an error, because a compiled environment is fixed.

@@ -65,12 +65,13 @@ def check_ends(sides: Sides) -> Check:
     The states are mixed one step before, so that our step makes what it derives from them.
     """
     if sides.reference.inject is None:
-        return Check("ends", SKIPPED, "needs `inject`")
+        return Check("ends", SKIPPED, "thresholds are looked for only with `inject`")
     steps, last = _consecutive(sides)
     mixes = jax.tree.map(_is_continuum, steps.state)
     some = last.terminated.any() and not last.terminated.all()
     if not any(jax.tree.leaves(mixes)) or not some:
-        return Check("ends", SKIPPED, "no step terminates, or no number of the state is a float")
+        why = "no step terminates, or no number of the state is a float"
+        return Check("ends", SKIPPED, f"there is no threshold, as {why}; `one step` compares ends")
     running, ending = (
         np.resize(sides.random.permutation(np.flatnonzero(which)), WIDTH)
         for which in (~last.terminated, last.terminated)
@@ -107,8 +108,8 @@ def check_ends(sides: Sides) -> Check:
     behind, are_running, late = between(high + edge)
     found &= is_running & are_running & ~early & late
     if not found.any():
-        return Check("ends", SKIPPED, "no edge was found at which both sides agree beside it")
-    said = f"{found.sum()} edges, to {edge:g} of the way between two states"
+        return Check("ends", SKIPPED, "no threshold was found beside which both sides agree")
+    said = f"{found.sum()} thresholds, to {edge:g} of the way between two states"
     windows = take(join([before, behind]), np.tile(found, 2))
     differs, _, ours = sides.pairs(windows)
     if differs.any():
