@@ -184,3 +184,29 @@ def test_an_agent_that_leaves_is_not_terminated_in_pettingzoo_s_episodes() -> No
     env.reset()
     _, _, terminated, truncated, _ = env.step({"a": 0, "b": 0})
     assert env.agents == ["b"] and not terminated["a"] and not truncated["a"]
+
+
+def test_a_list_in_an_info_of_minari_is_transposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    gymnasium, minari = module("gymnasium"), module("minari")
+
+    class Lists(gymnasium.Env):
+        observation_space = gymnasium.spaces.Discrete(9)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, seed: Any = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            self.t = 0
+            return 0, {"pair": [0.0, 0.5]}
+
+        def step(self, action: Any) -> Any:
+            return 1, 0.0, True, False, {"pair": [1.0, 1.5]}
+
+    env = minari.DataCollector(Lists(), record_infos=True, data_format="arrow")
+    env.reset(seed=0)
+    env.step(0)
+    episode = env.create_dataset("lists/pair-v0")[0]
+    assert np.stack(episode.infos["pair"]).tolist() == [[0, 1], [0.5, 1.5]]
+    env._tmp_dir.cleanup()  # which it leaves open
