@@ -213,3 +213,16 @@ def test_a_step_needs_actions() -> None:
     env.step(np.array([0, 1]))
     with pytest.raises(RuntimeError, match="step_async"):
         env.step_wait()
+
+
+def test_actions_are_those_of_the_call_of_step_async() -> None:
+    """They were those of `step_wait`, where the caller had written to the array in between."""
+    by_hand, env = (to_sb3(envrax.make_vec("classic/CartPole-v0", 3)) for _ in range(2))
+    for one in (by_hand, env):
+        one.seed(0)
+        one.reset()
+    actions = np.ones(3, np.int64)
+    expected = by_hand.step(actions.copy())[0]
+    env.step_async(actions)
+    actions[:] = 0
+    np.testing.assert_array_equal(env.step_wait()[0], expected)

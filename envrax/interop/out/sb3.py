@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
 from envrax.batched_env import AnyBatch
 from envrax.interop.out.attributes import find, layers, refuse_set
@@ -63,7 +64,7 @@ class Sb3VecEnv(VecEnv):
         return seeds
 
     def step_async(self, actions: np.ndarray) -> None:
-        self._actions = actions
+        self._actions = copy_numpy(actions)
 
     def step_wait(self) -> Any:
         if self._actions is None:
