@@ -3,8 +3,7 @@
 # Version: jaxmarl 0.2.0 with jax 0.11.2, Python 3.12.
 # Expected: the types of all units are drawn, as in SMACv2.
 # Seen: the enemies that have no ally of their number are marines in every battle: their types are drawn,
-#   and what `.at[...].set(...)` returns is thrown away. The surplus enemy is the weakest kind but one, so
-#   an outnumbered team has it easier than in SMACv2.
+#   and what `.at[...].set(...)` returns is thrown away.
 # Output:
 #   number of types by unit, over 400 battles: allies [6, 6, 6], enemies [6, 6, 6, 1, 1]
 set -euo pipefail
