@@ -10,6 +10,8 @@ import jax
 from envrax._checks.marks import adds
 from envrax._jax.types import is_inside_jit
 
+_GYMNASIUM = "gymnasium.spaces"  # whose classes have the names of ours
+
 
 def computed_at_once() -> AbstractContextManager[None]:
     """
@@ -34,8 +36,8 @@ def compute_at_once(cls: type, *names: str) -> None:
         elif isinstance(defined, property) and defined.fget is not None:
             read = _at_once(defined.fget) if adds(defined) else defined.fget
             setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
-        else:
-            _require_ours(cls, defined)
+        elif type(defined).__module__.startswith(_GYMNASIUM):
+            raise _of_gymnasium(cls, defined)
 
 
 def _refuse(self: Any, value: Any) -> None:
@@ -49,16 +51,16 @@ def _at_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(read)
     def at_once(self: Any) -> Any:
         with jax.ensure_compile_time_eval():
-            return _require_ours(type(self), read(self))
+            space = read(self)
+        if type(space).__module__.startswith(_GYMNASIUM):
+            raise _of_gymnasium(type(self), space)
+        return space
 
     return at_once
 
 
-def _require_ours(cls: type, space: Any) -> Any:
-    """Raise a TypeError if a space is one of Gymnasium, whose classes have the same names."""
-    if any(base.__module__.startswith("gymnasium.") for base in type(space).__mro__):
-        raise TypeError(
-            f"{cls.__name__}: expected a space of envrax; got {space!r} of Gymnasium. Import "
-            "its class from envrax, or convert it by `envrax.interop.from_space`."
-        )
-    return space
+def _of_gymnasium(cls: type, space: Any) -> TypeError:
+    return TypeError(
+        f"{cls.__name__}: expected a space of envrax; got {space!r} of Gymnasium. Import "
+        "its class from envrax, or convert it by `envrax.interop.from_space`."
+    )
