@@ -13,6 +13,7 @@ from benchmarks.memory import pictures, size_of
 from envrax import FrameBuffer, Transition, VecEnv
 
 N, STEPS, KEPT, SAMPLES, CALLS = 16, 32, 4096, 32, 32
+STACK = 4
 
 
 def frames() -> list[Values | Table]:
@@ -26,7 +27,7 @@ def frames() -> list[Values | Table]:
         return flashbax.make_item_buffer(size, 1, SAMPLES, add_batches=True)
 
     def of_frames(size: int) -> Any:
-        with_first = round(size * (1 + float(steps.done.mean())))  # one more for each episode
+        with_first = round(size * (1 + STACK * float(steps.done.mean())))  # a stack an episode
         return lambda: FrameBuffer.init(steps, with_first)
 
     def of_stacks(size: int) -> Any:

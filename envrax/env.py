@@ -87,21 +87,7 @@ ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 Info = dict[str, Any]
 
 
-class _WithSpaces:
-    """A class that says what it lacks; a base of `JaxEnv`, whose signature is its `__init__`."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        for space in ("observation_space", "action_space"):
-            if getattr(getattr(cls, space, None), "__isabstractmethod__", False):
-                raise TypeError(
-                    f"{cls.__name__}: expected a class that has `{space}`; got none. Write "
-                    f"`{space} = ...` in the class, or `@property` and a method that returns "
-                    f"it; `self.{space} = ...` in `__init__` comes too late."
-                )
-        return super().__new__(cls)
-
-
-class JaxEnv(_WithSpaces, Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     An environment: pure functions `reset` and `step`, ready for `jit`, `vmap`, `scan` and `grad`.
 

@@ -23,6 +23,7 @@ WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
 # The parameter that holds the program of a call.
 CALLS = {jit_p: "jaxpr", remat_p: "jaxpr", **dict.fromkeys(WITH_DERIVATIVE_RULES, "call_jaxpr")}
 _NAME = attrgetter("primitive.name")
+_OF_REFS = {"new_ref", "get", "swap", "addupdate"}
 
 
 def within(eqns: Iterable[JaxprEqn]) -> tuple[list[JaxprEqn], list[Any]]:
@@ -59,8 +60,8 @@ def has_loop(program: Any) -> bool:
 
 
 def has_refs(program: Any) -> bool:
-    """Whether a jaxpr has a `jax.new_ref` in it, at any depth."""
-    return "new_ref" in map(_NAME, equations(program))
+    """Whether a jaxpr makes, reads or writes a `jax.Ref`, at any depth."""
+    return not _OF_REFS.isdisjoint(map(_NAME, equations(program)))
 
 
 def calls_host(program: Any) -> bool:
@@ -144,7 +145,10 @@ def interpret(
 
 def bind(eqn: JaxprEqn, values: Iterable[Any], **params: Any) -> list[Any]:
     """The results of an equation on values of JAX, with some parameters changed."""
-    computed = cast(Any, eqn.primitive.bind(*values, **{**eqn.params, **params}))
+    primitive: Any = eqn.primitive
+    given: Any = primitive.get_bind_params({**eqn.params, **params})
+    functions, named = ((), given) if hasattr(given, "keys") else given  # JAX 0.9 gives both
+    computed = primitive.bind(*functions, *values, **named)
     return [*computed] if eqn.primitive.multiple_results else [computed]
 
 

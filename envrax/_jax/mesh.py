@@ -38,7 +38,7 @@ def varying_like(like: Any, tree: R) -> R:
     for x in jax.tree.leaves(clone_keys(like)):
         bit = bit | jnp.any(jax.random.key_data(x) if is_key(x) else x)
     # Not by `jnp.where`, which leaves out empty arrays.
-    return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, x), tree))
+    return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, clone_keys(x)), tree))
 
 
 def is_sharded(tree: Any) -> bool:
@@ -56,6 +56,16 @@ def is_sharded(tree: Any) -> bool:
 def sharding(x: Any) -> NamedSharding:
     """How `x` is sharded over Explicit mesh axes, as its type says."""
     return jax.typeof(x).sharding
+
+
+def zeros_like(tree: R) -> R:
+    """Zeros in place of all arrays, on the same devices: since JAX 0.11 `jnp`'s are on each."""
+
+    def zeros(x: jax.Array) -> jax.Array:
+        zero = jnp.zeros_like(x)
+        return jax.sharding.reshard(zero, sharding(x)) if is_sharded(x) else zero
+
+    return jax.tree.map(zeros, tree)
 
 
 def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:

@@ -24,7 +24,7 @@ from jax.extend.core.primitives import (
 )
 from jax.extend.random import threefry_prng_impl
 
-from envrax._jax.jaxprs import CALLS
+from envrax._jax.jaxprs import CALLS, bind
 
 _THREEFRY: Any = threefry_prng_impl
 # JAX's own functions of the bits of one key, which call the hash. They hold all that depends on
@@ -34,13 +34,16 @@ _DRAWS: dict[Any, Callable[..., Any]] = {
     random_fold_in_p: _THREEFRY.fold_in,
     random_split_p: _THREEFRY.split,
 }
+_RANDOM = {*_DRAWS, threefry2x32_p}
+_PLAIN: Any = type(threefry2x32_p)  # not of a class that is bound in its own way
 
 
 def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     `function`, of which a program for a CPU has the hashes of its draws written out.
 
-    Only derivatives are others: functions with rules of their own for them lose these rules.
+    Only derivatives are others: functions that draw, and have rules of their own for derivatives,
+    lose these rules.
     """
 
     def on_platform(*args: Any) -> Any:
@@ -52,12 +55,22 @@ def written_out_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return on_platform
 
 
+def _draws(program: Any) -> bool:
+    """Whether a jaxpr draws, or calls one that does."""
+    for eqn in getattr(program, "jaxpr", program).eqns:
+        called = CALLS.get(eqn.primitive)
+        if eqn.primitive in _RANDOM or (called and _draws(eqn.params[called])):
+            return True
+    return False
+
+
 def _written_out(program: Any, *inputs: Any) -> list[Any]:
     """The outputs of a jaxpr: its draws written out, also in calls, and the rest as JAX does."""
     jaxpr = getattr(program, "jaxpr", program)
     values = [*getattr(program, "consts", ()), *inputs]
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
     for eqn in jaxpr.eqns:
+        called = CALLS.get(eqn.primitive)
         values = list[Any]()
         for x in eqn.invars:  # a loop, without a call for each: it runs whenever a reset is traced
             values.append(x.val if isinstance(x, Literal) else known[x])
@@ -68,11 +81,13 @@ def _written_out(program: Any, *inputs: Any) -> list[Any]:
                 found = lax.optimization_barrier(_hash(*jnp.broadcast_arrays(*values)))
             elif eqn.primitive in _DRAWS and jax.random.key_impl(values[0]) == "threefry2x32":
                 found = [_drawn(eqn, values)]
-            elif eqn.primitive in CALLS:
-                found = _written_out(eqn.params[CALLS[eqn.primitive]], *values)
-            else:  # `bind`, without a call
+            elif called and _draws(eqn.params[called]):
+                found = _written_out(eqn.params[called], *values)
+            elif type(eqn.primitive) is _PLAIN:  # `bind`, without a call
                 found = eqn.primitive.bind(*values, **eqn.params)
                 found = found if eqn.primitive.multiple_results else [found]
+            else:
+                found = bind(eqn, values)
         known.update(zip(eqn.outvars, found, strict=True))
     return [x.val if isinstance(x, Literal) else known[x] for x in jaxpr.outvars]
 

@@ -11,7 +11,7 @@ from envrax._checks.counts import NO_LIMIT, require_count
 from envrax._fleet.fleet import Fleet
 from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import clone_keys, is_key, key_for_each, require_key, require_keys
-from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
+from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop, zeros_like
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
@@ -301,7 +301,7 @@ def by_key(
     layout = layout_of(env)
     # Every slot begins by its key in the first step: nothing of the episodes of `start` counts.
     position = Rollout(
-        jax.tree.map(jnp.zeros_like, position.obs),
+        zeros_like(position.obs),
         _without_slots(env, position.env_state),
         memory if layout is None else reshard(memory, layout),
         position.rng,
@@ -313,7 +313,7 @@ def _without_slots(env: AnyBatch, state: Any) -> Any:
     """The state with zeros for that of the slots; fields of wrappers around the batch stay."""
     if isinstance(env, BatchedWrapper):
         return state.replace(env_state=_without_slots(env.env, state.env_state))
-    return jax.tree.map(jnp.zeros_like, state)
+    return zeros_like(state)
 
 
 def in_turn(

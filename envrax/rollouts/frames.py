@@ -102,19 +102,10 @@ class FrameBuffer:
         TypeError
             If `steps` is no Transition of one environment, or the observations are no array.
         ValueError
-            If there are too few frames for the steps, no such key, or the first step shows that
-            observations are no stacks, oldest first along the last axis.
+            As for `add`; or if there is no such key.
         """
         steps = with_slots("FrameBuffer", steps)
-        stack, after = (_stacks(x, key) for x in (steps.obs, steps.next_obs))
-        shifted = stack[0, ..., 1:], after[0, ..., :-1]
-        if not is_traced(shifted) and not close(*map(np.asarray, shifted)):
-            raise ValueError(
-                "FrameBuffer: expected observations stacked along the last axis, the oldest "
-                f"first; got some of shape {stack.shape[2:]} whose `next_obs` is not `obs` with "
-                "one frame more. Put `FrameStackObservation` above all other wrappers of "
-                "observations."
-            )
+        stack = _stacks(steps.obs, key)
         _, n_slots, *shape, n_stack = stack.shape
         n_rows = require_count("FrameBuffer: expected n_frames", n_frames) // n_slots
 
@@ -144,10 +135,22 @@ class FrameBuffer:
 
         Raises
         ------
+        TypeError
+            If the observations are of another dtype than the first.
         ValueError
             If there are too few frames for the steps: in a slot, as if each began an episode.
+            Outside of `jit`, also if observations are no stacks, oldest first along the last axis,
+            or a row does not continue the one before.
         """
         steps = with_slots("FrameBuffer", steps)
+        obs, next_obs = (_stacks(x, self.key) for x in (steps.obs, steps.next_obs))
+        if obs.dtype != self.frames.dtype:
+            raise TypeError(
+                f"FrameBuffer: expected observations of {self.frames.dtype}, as in `init`; got "
+                f"{obs.dtype}. Change them after `sample`."
+            )
+        if not is_traced((obs, next_obs, steps.done)):
+            _require_rollout(*map(np.asarray, (obs, next_obs, steps.done)))
         n, (n_rows, n_slots) = len(steps.done), self.n_seen.shape
         n_needed = self.n_stack + (self.n_stack + 1) * n
         if n_rows < n_needed:
@@ -166,7 +169,6 @@ class FrameBuffer:
         back = jnp.arange(self.n_stack, 0, -1, dtype=jnp.int32)
         of_first = jnp.where(begins[..., None], (to[..., None] - back) % n_rows, n_rows)
         slots = jnp.arange(n_slots, dtype=jnp.int32)
-        obs, next_obs = (_stacks(x, self.key) for x in (steps.obs, steps.next_obs))
         first = jnp.moveaxis(obs, -1, 2)
         frames = self.frames.at[of_first, slots[:, None]].set(first, mode="drop")
         rows = (self.last_step + 1 + time[:, 0]) % n_rows
@@ -239,6 +241,23 @@ def _stacks(obs: Any, key: str | None) -> jax.Array:
             f"{type(stacks).__name__}. Pass `key`, the stacked entry of a dict."
         )
     return jnp.asarray(stacks)
+
+
+def _require_rollout(obs: Any, next_obs: Any, done: Any) -> None:
+    """Raise a ValueError unless these are stacks, and each row continues the one before."""
+    if not close(obs[..., 1:], next_obs[..., :-1]):
+        raise ValueError(
+            "FrameBuffer: expected observations stacked along the last axis, the oldest first; got "
+            f"some of shape {obs.shape[2:]} whose `next_obs` is not `obs` with one frame more. Put "
+            "`FrameStackObservation` above all other wrappers of observations."
+        )
+    goes_on = ~done[:-1]
+    if not close(obs[1:][goes_on], next_obs[:-1][goes_on]):
+        raise ValueError(
+            "FrameBuffer: expected steps with the axes time and slots, in which each row continues "
+            "the one before; got one that begins elsewhere. Pass the steps of `rollout` as they "
+            "come, and a single step of a batch as `jax.tree.map(lambda x: x[None], step)`."
+        )
 
 
 def _without_stacks(steps: Transition, key: str | None) -> Transition:

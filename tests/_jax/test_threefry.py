@@ -117,3 +117,19 @@ def test_only_programs_for_a_cpu_change() -> None:
     assert "while" in program(lambda f: f, "cpu")
     assert "while" not in program(written_out_on_cpu, "cpu")
     assert "@threefry2x32" in program(written_out_on_cpu, "tpu")
+
+
+def test_a_call_without_a_draw_stays_a_call() -> None:
+    def program(change: Callable[..., Any], draws: bool) -> str:
+        @jax.jit
+        def called(key: jax.Array, x: jax.Array) -> jax.Array:
+            return jnp.sin(x) + (random.uniform(key) if draws else 0)
+
+        def calls(key: jax.Array, x: jax.Array) -> jax.Array:
+            return called(key, called(key, random.uniform(key) + x))
+
+        return jax.jit(change(calls)).lower(random.key(0), 1.0).as_text()
+
+    assert program(written_out_on_cpu, False).count("call @called") == 2
+    assert "call @called" in program(lambda f: f, True)
+    assert "call @called" not in program(written_out_on_cpu, True)

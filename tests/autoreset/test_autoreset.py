@@ -95,7 +95,6 @@ def test_equals_select_bitwise_under_stateful_wrappers() -> None:
 EVERYWHERE = [(1, Compact(3)), (7, Compact(7)), (7, Select()), (257, Compact(3))]
 
 
-@pytest.mark.slow
 class RefEnv(VectorEnv):
     """Its reset computes in place, by `jax.new_ref`."""
 
@@ -125,6 +124,40 @@ def test_a_reset_may_compute_in_place(strategy: Any) -> None:
     assert in_place[2][3].any()
 
 
+class SharedRefEnv(RefEnv):
+    """Its reset reads a `jax.Ref` that it did not make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one: Any = jax.new_ref(jnp.float32(1))
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = VectorEnv.reset(self, rng)
+        obs = obs + self.one[...]
+        return obs, state.replace(pos=obs)
+
+
+class MappedEnv(RefEnv):
+    """Its reset maps over a mesh of one device."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = VectorEnv.reset(self, rng)
+        mesh = jax.make_mesh((1,), ("all",), axis_types=(jax.sharding.AxisType.Auto,))
+        whole: Any = jax.sharding.PartitionSpec()
+        add: Any = jax.shard_map(
+            lambda x: x + 1, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False
+        )
+        obs = add(obs)
+        return obs, state.replace(pos=obs)
+
+
+@pytest.mark.parametrize("kind", [SharedRefEnv, MappedEnv])
+@pytest.mark.parametrize("strategy", [None, Select(), Compact(3)])
+def test_a_reset_may_read_a_ref_and_map_over_devices(kind: Any, strategy: Any) -> None:
+    found, by_value = (our_rollout(x, 8, strategy)(jax.random.key(0)) for x in (kind, ValueEnv))
+    assert_trees_equal(found, by_value)
+
+
 def test_one_environment_whose_reset_computes_in_place_plays_on() -> None:
     played = [
         rollout_of(x(), None, start(x(), jax.random.key(0)), 12)[1] for x in (RefEnv, ValueEnv)
@@ -133,6 +166,7 @@ def test_one_environment_whose_reset_computes_in_place_plays_on() -> None:
     assert played[0].done.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "strategy"), EVERYWHERE)
 def test_equals_select_bitwise_everywhere(n: int, strategy: Any) -> None:
     key = jax.random.PRNGKey if n == 257 else jax.random.key

@@ -16,8 +16,7 @@ from envrax.testing import CountingEnv
 def test_four_things_are_abstract(missing: str) -> None:
     body = {name: vars(Open)[name] for name in JaxEnv.__abstractmethods__ if name != missing}
     cls = type("Partial", (JaxEnv,), body)
-    assert cls.__abstractmethods__ == {missing}  # type checkers report its call
-    with pytest.raises(TypeError, match=rf"Partial.*{missing}"):
+    with pytest.raises(TypeError, match=rf"Partial.*abstract.*{missing}"):
         cls(EnvConfig())
     assert len(body) == 3
 

@@ -184,6 +184,7 @@ def test_it_samples_with_64_bits() -> None:
 def test_what_cannot_be_kept_is_refused() -> None:
     stacked = envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6)))
     steps, entry = played(stacked, 6), played(NoiseAndStep(EnvConfig(max_steps=6)), 6)
+    slots = played(small_vec(stacked, 6), 6)
     cases: list[tuple[Any, type[Exception], str]] = [
         ((steps.obs, 50), TypeError, "FrameBuffer: expected a Transition"),
         ((entry, 50), TypeError, "one stacked array; got dict. Pass `key`"),
@@ -191,10 +192,15 @@ def test_what_cannot_be_kept_is_refused() -> None:
         ((steps, 33), ValueError, "at least 34 frames to add 6 steps of 1 slots at once; got 33"),
         ((steps, 1), ValueError, "at least 34 frames"),
         ((steps, 1.5), TypeError, "n_frames to be an int"),
+        ((jax.tree.map(lambda x: x[::-1], steps), 50), ValueError, "each row continues the one"),
+        ((jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), slots), 80), ValueError, "axes time and"),
     ]
     for given, error, message in cases:
         with pytest.raises(error, match=message):
             FrameBuffer.init(*given)
+    half = steps._replace(obs=steps.obs.astype("float16"), next_obs=steps.next_obs)
+    with pytest.raises(TypeError, match=r"of uint8, as in `init`; got float16"):
+        FrameBuffer.init(steps, 50).add(half)
 
 
 @pytest.mark.parametrize("given", [((1000,), {}), ((), {"n_frames": 1000})])

@@ -119,6 +119,12 @@ def test_axes_of_both_kinds(axis: str) -> None:
     assert_trees_close(moved, unmoved, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+def test_no_key_counts_as_used_twice(kind: AxisType) -> None:
+    with jax.debug_key_reuse(True):
+        play(shard(coin(), mesh_of(2, kind)))
+
+
 def test_slots_that_cannot_be_divided_are_refused() -> None:
     sentence = "shard: expected a number of slots, or of worlds, that is a multiple of 8, the size"
     with pytest.raises(ValueError, match=f"^{sentence}"):
