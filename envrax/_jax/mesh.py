@@ -59,7 +59,7 @@ def sharding(x: Any) -> NamedSharding:
 
 
 def zeros_like(tree: R) -> R:
-    """Zeros in place of all arrays, on the same devices: since JAX 0.11 `jnp`'s are on each."""
+    """Zeros of the same types and shardings; since JAX 0.11 `jnp.zeros_like` shards nothing."""
 
     def zeros(x: jax.Array) -> jax.Array:
         zero = jnp.zeros_like(x)

@@ -253,7 +253,8 @@ def begin_if(
     """`begin(env, source)`, the start of an episode, if `begins` is True, else obs and state."""
     traced, types = jax.make_jaxpr(partial(begin, env), return_shape=True)(source)
     program = traced.jaxpr
-    is_expensive, is_in_place = has_loop(program), has_refs(program)
+    is_expensive = has_loop(program)
+    uses_refs = has_refs(program)
     at_start = {"obs": types[0], "state": types[1]}
     if obs is None:
         obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
@@ -279,11 +280,11 @@ def begin_if(
         return cast(Any, lax.platform_dependent(*slots, **ways))
 
     by_select = partial(select, reset_one)
-    # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
-    differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
-    differentiable.defjvp(partial(jax.jvp, by_select))
-    if is_in_place:  # which JAX cannot lower in a function with a rule of its own
-        differentiable = by_select
+    differentiable: Any = by_select
+    if not uses_refs:  # JAX cannot lower them in a function with a rule of its own
+        # It has no reverse mode for a loop of unknown length: the derivative is that of a select.
+        differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
+        differentiable.defjvp(partial(jax.jvp, by_select))
     # Loops and branches need equal types, in a `shard_map` too.
     like = traced.consts, jax.tree.leaves(source), begins, stepped
     begins, stepped = varying_like(like, (begins, stepped))
