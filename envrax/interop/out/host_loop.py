@@ -136,16 +136,16 @@ class HostLoop:
 
         With a list, slot i begins as one environment does by its seed, and None draws one.
         """
-        seed = self.checked_seed(seed)
-        if isinstance(seed, list):
-            seeds = [_of_32_bits(x) for x in seed]
+        given = self.checked_seed(seed)
+        if isinstance(given, list):
+            seeds = [_of_32_bits(x) for x in given]
             self.reset(_of_32_bits(seeds))
             return self.reset_where(None, seeds)
         if forks.jax_hangs:
             raise forks.fork_error(self._who, "reset")
         self._before_call()
-        if seed is not None or self._key is None:
-            self._key = _key_of(seed)
+        if given is not None or self._key is None:
+            self._key = _key_of(given)
         if not self._has_state:
             self._compile_ahead()
         with transfers():
@@ -164,12 +164,12 @@ class HostLoop:
         if mask is not None:
             n_slots = cast(Any, self.env).n_slots
             mask = require_mask(f"{self._who}: reset", from_torch(mask), n_slots)
-        seed = self.checked_seed(seed)
+        given = self.checked_seed(seed)
         key = None
-        if isinstance(seed, list):
-            key = np.stack([_key_of(x) for x in seed])
-        elif seed is not None:
-            key = _key_of(seed)
+        if isinstance(given, list):
+            key = np.stack([_key_of(x) for x in given])
+        elif given is not None:
+            key = _key_of(given)
         with transfers():
             next_key, self._state, result = self._begin(key, mask, state)
         self._key = self._key if next_key is None else next_key
@@ -197,7 +197,7 @@ class HostLoop:
 
         return bool(jax.tree.leaves(jax.eval_shape(first_mask, key_types()[0])))
 
-    def checked_seed(self, seed: Any, method: str = ": reset") -> Any:
+    def checked_seed(self, seed: Any, method: str = ": reset") -> int | list[int | None] | None:
         """A seed as an int; a list of them, if the slots are copies; None, also in the list."""
         who = f"{self._who}{method}"
         n_slots = self.env.n_slots if isinstance(self.env, BatchedEnv) else 0
