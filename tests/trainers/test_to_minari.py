@@ -19,7 +19,7 @@ from trainers.bridge_envs import ENVS
 
 import envrax
 from envrax import MultiVecEnv, Transition, VecEnv, episodes
-from envrax.interop import to_minari, to_space
+from envrax.interop import to_gymnasium, to_minari, to_space
 from envrax.interop.gymnasium_registration import register
 from envrax.testing import CountingEnv, ImageEnv, NimWorld
 
@@ -245,6 +245,13 @@ def test_an_error_leaves_nothing(error: type[BaseException], folder: Path) -> No
         to_minari(ID, pieces(env), env, env_spec="envrax/Nothing-v0")
     with pytest.raises(ValueError, match="expected `env_spec` of an environment with observation"):
         to_minari(ID, pieces(env), env, env_spec="Pendulum-v1")
+    with pytest.raises(ValueError, match="of an id in Gymnasium's registry; got that of an object"):
+        to_minari(ID, pieces(env), env, env_spec=to_gymnasium(env))
+    register("classic")
+    config = envrax.make("classic/CartPole-v0").config
+    own = gymnasium.make("envrax/classic.CartPole-v0", config=config)
+    with pytest.raises(TypeError, match="that JSON holds; got config="):
+        to_minari(ID, pieces(env), env, env_spec=own.spec)
     assert to_minari(ID, pieces(env), env).total_steps == 27
 
 

@@ -33,6 +33,8 @@ from envrax.spaces.masks import mask_shape
 
 require("minari", "0.5.4", extra="minari")
 
+from gymnasium.envs.registration import EnvSpec  # noqa: E402
+
 # By name, since a type checker takes `import minari` for this file.
 minari: Any = import_module("minari")
 EpisodeBuffer: Any = import_module("minari.data_collector").EpisodeBuffer
@@ -116,6 +118,12 @@ def to_minari(
     batched = isinstance(env, BatchedEnv)
     obs_space = env.single_observation_space if batched else env.observation_space
     action_space = env.single_action_space if batched else env.action_space
+    spec = getattr(env_spec, "spec", env_spec)
+    if isinstance(spec, EnvSpec) and EnvSpec.from_json(spec.to_json()).entry_point is None:
+        raise ValueError(
+            f"{_WHO}: expected `env_spec` of an id in Gymnasium's registry; got that of an object, "
+            f"{spec.id}, which no program can make again. Register it, or leave it out."
+        )
     path = _new_path(dataset_id)
     longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
     found = _buffers(_episodes(transitions), obs_space, action_space, record_infos, longest)
