@@ -122,7 +122,7 @@ def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
         copied.update({name: _rebuild(change, value) for name, value in x.items()})
         return copied
     is_leaf = jax.tree_util.all_leaves([x])
-    cls: type[Any] = type(x)
+    cls = cast(type[Any], type(x))
     is_value = dataclasses.is_dataclass(cls) and cls.__eq__ is not object.__eq__
     if isinstance(x, Config) or (is_leaf and is_value):
         copied = copy.copy(x)
@@ -311,7 +311,7 @@ def _require_declared(who: str, config: Any, fields: dict[str, Any]) -> None:
     for field in dataclasses.fields(config):
         declared = getattr(field.type, "__name__", field.type)
         value, in_force = fields.get(field.name), getattr(config, field.name)
-        wanted: type[Any] = type(in_force)
+        wanted = cast(type[Any], type(in_force))
         if isinstance(value, dict) and dataclasses.is_dataclass(wanted) and declared != "Any":
             changes = ", ".join(f"{name}=..." for name in cast(dict[Any, Any], value))
             raise FieldError(
