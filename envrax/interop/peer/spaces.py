@@ -166,13 +166,13 @@ def within(space: Space, dtypes: Any, x: Any) -> Any:
     JAX's float32 may round a bound of float64 outwards: what is at it comes to the bound. Numbers
     that are outside in float32 too stay outside.
     """
-    wide = jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, x)
+
     if not isinstance(space, Box) or x.dtype == dtypes or kind(space.dtype) != "float":
-        return wide
+        return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, x)
     low, high = space.limits()
     inside = (x >= low) & (x <= high)
-    exact: Any = np.where(inside, wide.clip(*bounds_of(space)), wide)
-    return exact
+    wide = x.astype(dtypes)
+    return cast(Any, np).where(inside, wide.clip(*bounds_of(space)), wide)
 
 
 def _scalar(x: np.ndarray) -> Any:
