@@ -20,11 +20,10 @@ from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import from_space, to_space
 from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
-from envrax.interop.peer.spaces import outer_dtype
+from envrax.interop.peer.spaces import outside
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
-from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import mask_shape
 
@@ -218,17 +217,13 @@ def _to_buffer(
             f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
         )
     return EpisodeBuffer(
-        observations=map_leaves(_cast, obs_space, episode.obs),
-        actions=map_leaves(_cast, action_space, episode.action),
+        observations=outside(obs_space, episode.obs),
+        actions=outside(action_space, episode.action),
         rewards=_writable(episode.reward),
         terminations=episode.terminated,
         truncations=episode.truncated,
         infos=_infos(episode.info) if record_infos else None,
     )
-
-
-def _cast(space: Space, x: np.ndarray) -> np.ndarray:
-    return x.astype(outer_dtype(space), copy=False)
 
 
 def _writable(x: np.ndarray) -> np.ndarray:
