@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.interop.host.arrays import map_types
+from envrax.interop.host.arrays import as_declared, map_types
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.simulator import VectorSimulator, require_info_names, types_of
 from envrax.spaces import Space
@@ -68,6 +68,7 @@ class SingleSimulators(VectorSimulator):
         return _copied(obs)
 
     def step(self, actions: Any, last: bool) -> Any:
+        actions = as_declared(self.action_space, actions)
         slots = range(self.n)
         given = [jax.tree.map(lambda x, i=i: x[i], actions) for i in slots]
         rows = self._each(self._step_one, slots, given)
@@ -175,7 +176,8 @@ def from_host(
     n_envs : int
         Number of simulators, one for each slot.
     observation_space, action_space : Space
-        The spaces of one simulator. It gets actions as NumPy arrays, or a container of those.
+        The spaces of one simulator. It gets actions as NumPy arrays of their dtypes, or a
+        container of those.
     infos : mapping of str to Space, optional
         Which entries of each step's info to pass on, and what they look like.
     autoreset : bool, default True

@@ -34,7 +34,7 @@ from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
-from envrax.interop.peer.spaces import outer_dtype
+from envrax.interop.peer.spaces import outer_dtype, outside
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
@@ -103,9 +103,8 @@ class HostLoop:
         self._same_step = same_step
         self._options = StepOptions(autoreset=same_step, final_obs=True)
         self._obs_space = env.observation_space
-        dtypes = outer_dtype(self._obs_space)
         inside = jax.tree.map(canonical, self._obs_space.dtype)
-        self._wide_dtypes = dtypes if dtypes != inside else None  # not those that JAX gives
+        self._is_wider = outer_dtype(self._obs_space) != inside
         self._types: Any = None
         self._key: Any = None
         self._state: Any = None
@@ -234,12 +233,12 @@ class HostLoop:
         if self._on_device:
             return output
         result = unpack(output)
-        if self._wide_dtypes is None:
+        if not self._is_wider:
             return result
-        obs = _cast(self._wide_dtypes, result.obs)
+        obs = outside(self._obs_space, result.obs)
         final_obs = result.final_obs
         if final_obs is not None:
-            final_obs = _cast(self._wide_dtypes, final_obs)
+            final_obs = outside(self._obs_space, final_obs)
         return result._replace(obs=obs, final_obs=final_obs)
 
     def _to_output(self, result: StepResult) -> Any:
@@ -378,10 +377,6 @@ def _key_of(seed: int | None) -> Any:
 def transfers() -> Any:
     """Allow transfers to the device: a bridge is there for actions and seeds from the host."""
     return jax.transfer_guard_host_to_device("allow")
-
-
-def _cast(dtypes: Any, tree: Any) -> Any:
-    return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, tree)
 
 
 def _copy(result: StepResult) -> StepResult:

@@ -23,11 +23,10 @@ from envrax.interop.gymnasium_spaces import from_space, to_space
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
-from envrax.interop.peer.spaces import outer_dtype
+from envrax.interop.peer.spaces import outside
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
-from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import mask_shape
 
@@ -229,8 +228,8 @@ def _buffers(
         truncated = episode.truncated.copy()
         truncated[-1] |= not episode.terminated[-1]
         yield EpisodeBuffer(
-            observations=map_leaves(_cast, obs_space, obs),
-            actions=map_leaves(_cast, action_space, action),
+            observations=outside(obs_space, obs),
+            actions=outside(action_space, action),
             rewards=episode.reward.astype(np.float64),  # as Minari's own collector writes them
             terminations=episode.terminated,
             truncations=truncated,
@@ -257,10 +256,6 @@ def _require_writable(who: str, where: str, tree: Any) -> None:
             f"{who}: expected arrays with elements; got none in `{where}`. Leave it out, with a "
             "wrapper or by `steps._replace`."
         )
-
-
-def _cast(space: Space, x: np.ndarray) -> np.ndarray:
-    return x.astype(outer_dtype(space), copy=False)
 
 
 def _writable(x: np.ndarray) -> np.ndarray:
