@@ -69,7 +69,8 @@ class Box(ArraySpace):
             if not shape or shape != np.shape(high):
                 raise TypeError(
                     "Box: expected a shape, or both bounds as arrays of one shape; got "
-                    f"{low!r:.80} and {high!r:.80}. Write `Box(low, high, shape)`, where `()` is one number."
+                    f"{low!r:.80} and {high!r:.80}. Write `Box(low, high, shape)`, where `()` is "
+                    "one number."
                 )
         shape = as_shape(shape, "Box")
         dtype = as_dtype(dtype, "Box", "float", "integer", "bool")
