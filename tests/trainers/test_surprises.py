@@ -44,6 +44,44 @@ def test_combined_data_sets_of_minari_forget_the_filter(
     env._tmp_dir.cleanup()  # which it leaves open
 
 
+class Noise(gymnasium.Env[Any, Any]):
+    """Images that JPEG cannot keep."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, (32, 32, 3), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.reset()[0], 0.0, True, False, {}
+
+
+def test_combined_data_sets_of_minari_lose_pixels_and_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    minari = module("minari")
+    sets = []
+    for seed in (1, 2):
+        env = minari.DataCollector(Noise(), jpeg_encoding=False)
+        env.reset(seed=seed)
+        env.step(0)
+        left_open = env._tmp_dir
+        sets.append(env.create_dataset(f"noise/{seed}-v0"))
+        left_open.cleanup()
+        env._tmp_dir.cleanup()
+    images = [x[0].observations for x in sets]
+    combined = minari.combine_datasets(sets, "noise/both-v0")
+    assert (combined[0].observations != images[0]).mean() > 0.5
+    sets[0].storage.update_from_storage(sets[1].storage)
+    np.testing.assert_array_equal(minari.load_dataset("noise/1-v0")[1].observations, images[1])
+    for dataset, seeds in (combined, [None, None]), (sets[0], [1, None]):
+        found = dataset.storage.get_episode_metadata([0, 1])
+        assert [x.get("seed") for x in found] == seeds
+
+
 def test_multi_step_of_torchrl_leaves_the_end_behind() -> None:
     torch, tensordict = module("torch"), module("tensordict").TensorDict
     ends = torch.tensor([[[False], [False], [True]]])

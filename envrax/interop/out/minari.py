@@ -82,8 +82,8 @@ def to_minari(
         such names as nested dicts. Here and in all else, float types that NumPy lacks, such as
         bfloat16, are written as float32.
     jpeg_encoding : bool, default False
-        Compress uint8 images of 32 x 32 pixels or more, with loss, as Minari does by default. Their
-        shape must be (h, w) or (h, w, 3).
+        Compress uint8 images of 32 x 32 pixels or more, with loss, as Minari does by default, and
+        `minari.combine_datasets` always. Their shape must be (h, w) or (h, w, 3).
     **metadata
         Keywords of `minari.create_dataset_from_buffers`, such as `algorithm_name`, `author`,
         `author_email`, `code_permalink`, `description`, `requirements` and `data_format`.
@@ -93,7 +93,7 @@ def to_minari(
     minari.MinariDataset
         What `minari.load_dataset(dataset_id)` returns: `observations` of T + 1 entries, `actions`,
         `rewards`, `terminations` and `truncations` of T; rewards are float64, as Minari's collector
-        writes them. Episodes without an end are truncated.
+        has them of `to_gymnasium`. Episodes without an end are truncated.
 
     Raises
     ------
