@@ -141,8 +141,10 @@ def _joined(parts: list[Transition]) -> Episode:
 
 def _to_numpy(steps: Any) -> Transition:
     """The steps as NumPy arrays, each with an axis of time and one of slots; keys as their bits."""
-    bits: Any = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, steps)
-    return with_slots("episodes", jax.tree.map(np.asarray, jax.device_get(bits)))
+    if isinstance(steps, Transition):
+        bits: Any = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, steps)
+        steps = jax.tree.map(np.asarray, jax.device_get(bits))
+    return with_slots("episodes", steps)
 
 
 def with_slots(name: str, steps: Any) -> Transition:

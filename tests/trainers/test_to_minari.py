@@ -190,12 +190,13 @@ def test_minari_s_metadata_and_the_environment_again() -> None:
     register("classic")
     env = envrax.make_vec("classic/CartPole-v0", 2, max_steps=7)
     spec = gymnasium.make("envrax/classic.CartPole-v0", max_steps=7).spec
-    told = dict(algorithm_name="random", author="A", author_email="a@b.c", description="Played.")
+    emails = ["a@b.c", "d@e.f"]  # a list was an AssertionError of Minari
+    told = dict(algorithm_name="random", author="A", author_email=emails, description="Played.")
     to_minari(ID, pieces(env), env, env_spec=spec, code_permalink="https://x.y", **told)
     dataset = minari.load_dataset(ID)
     metadata = dataset.storage.metadata
     assert metadata["algorithm_name"] == "random" and metadata["description"] == "Played."
-    assert metadata["author"] == {"A"} and metadata["author_email"] == {"a@b.c"}
+    assert metadata["author"] == {"A"} and metadata["author_email"] == {*emails}
     assert metadata["code_permalink"] == "https://x.y"
     assert "CartPole" in metadata["envrax_env"] and "max_steps=7" in metadata["envrax_env"]
     again = dataset.recover_environment()
@@ -307,15 +308,23 @@ def test_what_is_no_data_is_refused_in_a_sentence(folder: Path) -> None:
         ((ID, None, env), TypeError, "Transition"),
         (("data", steps, env), ValueError, "with a version"),
         (("a/data-v0", steps, env), ValueError, "with a version"),
+        ((ID, "steps", env), TypeError, "Transition or an iterable of them; got str"),
         ((steps, ID, env), ValueError, "an id of letters.*; got Transition. "),
         ((ID, env, steps), TypeError, "BatchedEnv after the steps; got Transition. "),
     ]
     for arguments, error, message in cases:
         with pytest.raises(error, match=message):
             to_minari(*arguments)
-    for name, close in (("autor", "Did you mean author?"), ("buffer", "Leave it out.")):
-        with pytest.raises(TypeError, match=f"expected the keywords .* got {name}. {close}"):
-            to_minari(ID, steps, env, **{name: "A"})
+    with pytest.raises(TypeError, match=r"env_spec to be an id of.*; got SyncVectorEnv"):
+        batch = gymnasium.make_vec("CartPole-v1", 1, vectorization_mode="sync")
+        to_minari(ID, steps, env, env_spec=batch)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"autor": "A"}, r"autor. Did you mean author\?"),
+        ({"buffer": []}, "buffer. Leave it out."),
+    ]
+    for keywords, message in wrong:
+        with pytest.raises(TypeError, match=f"expected the keywords .* got {message}"):
+            to_minari(ID, steps, env, **keywords)
     assert not [*folder.iterdir()]
     to_minari(ID, steps, env)
     with pytest.raises(ValueError, match="an id without a data set"):

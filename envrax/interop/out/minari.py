@@ -32,6 +32,7 @@ from envrax.spaces.masks import mask_shape
 
 require("minari", "0.5.4", extra="minari")
 
+from gymnasium import Env  # noqa: E402
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
 
 # By name, since a type checker takes `import minari` for this file.
@@ -98,8 +99,8 @@ def to_minari(
     Raises
     ------
     TypeError
-        If `env` is no environment of one agent, the steps are none, as for `episodes`, or Minari
-        has no such keyword.
+        If `env` is no environment of one agent, the steps are none, as for `episodes`, `env_spec`
+        is none, or Minari has no such keyword.
     ValueError
         If there are no steps, an episode does not fit the spaces of `env` or lacks its last
         observation, infos differ in their types, `env_spec` makes an environment of other spaces, a
@@ -117,7 +118,12 @@ def to_minari(
     batched = isinstance(env, BatchedEnv)
     obs_space = env.single_observation_space if batched else env.observation_space
     action_space = env.single_action_space if batched else env.action_space
-    spec = getattr(env_spec, "spec", env_spec)
+    if env_spec is not None and not isinstance(env_spec, str | EnvSpec | Env):
+        raise TypeError(
+            f"{_WHO}: expected env_spec to be an id of Gymnasium, an environment of it or its "
+            f"`spec`; got {_short(env_spec)}. Pass its id."
+        )
+    spec = env_spec.spec if isinstance(env_spec, Env) else env_spec
     if isinstance(spec, EnvSpec) and EnvSpec.from_json(spec.to_json()).entry_point is None:
         raise ValueError(
             f"{_WHO}: expected `env_spec` of an id in Gymnasium's registry; got that of an object, "
@@ -129,6 +135,9 @@ def to_minari(
     first = next(found, None)  # made now, so that a wrong argument writes nothing
     if first is None:
         raise ValueError(f"{_WHO}: expected at least one step; got none.")
+    for name in {"author", "author_email"} & {*metadata}:  # of several, Minari takes a set
+        names = metadata[name]
+        metadata[name] = set(names) if isinstance(names, tuple | list) else names
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
     try:
         with warnings.catch_warnings():
