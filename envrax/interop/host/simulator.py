@@ -126,6 +126,14 @@ class VectorSimulator(ABC):
     def close(self) -> None:  # noqa: B027
         """Close the simulators."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self.is_asynchronous:  # half a copy would close the pipes of its workers
+            raise TypeError(
+                f"{self.who}: expected simulators of this process to copy or pickle; got "
+                f"{self.name}, which works in others. Build another batch."
+            )
+        return vars(self)
+
 
 def types_of(spaces: dict[str, Space], n: int) -> Types:
     """Types of the infos of `n` slots that are in these spaces."""

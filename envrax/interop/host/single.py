@@ -37,9 +37,13 @@ class SingleSimulators(VectorSimulator):
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.can_render = hasattr(self.all[0], "render")
         self.info_types = types_of(dict(infos), n)
-        self._pool = ThreadPoolExecutor(threads) if threads else None
-        self._calls: list[Future[Any]] = []
         self._obs: list[Any] = [None] * n  # the newest of each, copied
+        self._threads = threads
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads else None
+        self._calls: list[Future[Any]] = []
 
     def begin(self, seeds: Any) -> Any:
         return self.begin_where(np.ones(self.n, bool), seeds)
@@ -116,6 +120,14 @@ class SingleSimulators(VectorSimulator):
                 simulator.close()
         if self._pool is not None:
             self._pool.shutdown()
+
+    def __getstate__(self) -> dict[str, Any]:
+        wait(self._calls)
+        return {k: v for k, v in vars(self).items() if k not in ("_pool", "_calls")}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        vars(self).update(attributes)
+        self._start_threads()  # a copy has its own
 
 
 def _copied(tree: Any) -> Any:
