@@ -101,7 +101,10 @@ __all__ += wrappers.__all__
 
 def __getattr__(name: str) -> Any:
     if name not in ("recognise", "wrap"):  # they import the adapters
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        homes = {"check": "testing", "report": "testing", "from": "interop", "to": "interop"}
+        home = homes.get(name.partition("_")[0])
+        hint = f". Look in `envrax.{home}`." if home else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(importlib.import_module("envrax.interop.protocol.wrapping"), name)
 
 

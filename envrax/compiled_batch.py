@@ -256,6 +256,9 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return returned[1], actions, self._options
 
 
+CompiledBatch.step.__qualname__ = "BatchedEnv.step"  # for Python's message on a missing argument
+
+
 def compilation_of(batch: AnyBatch) -> Compilation | None:
     """The options with which a batch is compiled, for what is around it; None if it is not."""
     if isinstance(batch, CompiledBatch):

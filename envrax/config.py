@@ -84,8 +84,8 @@ def freeze(config: ObjectT) -> ObjectT:
     """
     Freeze a config, and return it for an environment: from now on, nobody can edit it.
 
-    Its NumPy arrays become read-only copies. If it has dicts or lists, the returned config is a
-    copy with others: through the caller's config, those could still be edited.
+    Its NumPy arrays become read-only copies. If it has dicts, lists or dataclasses, the returned
+    config is a copy with others: through the caller's config, those could still be edited.
     """
     fields = {name: _rebuild(_read_only, x) for name, x in vars(config).items()}
     _set_fields(config, {**fields, "_frozen": True})
@@ -94,10 +94,9 @@ def freeze(config: ObjectT) -> ObjectT:
 
 
 def frozen_copy(config: ObjectT, changes: dict[str, Any] | None = None) -> ObjectT:
-    """A copy of a config, frozen, with some fields changed, and with dicts and lists of its own."""
-    copied = copy.copy(config)
-    fields = {name: _copy_containers(x) for name, x in vars(config).items()}
-    _set_fields(copied, {**fields, **(changes or {}), "_frozen": True})
+    """A copy of a config, frozen, with some fields changed, and with containers of its own."""
+    copied = _copy_containers(config)
+    _set_fields(copied, changes or {})
     return copied
 
 
@@ -113,14 +112,28 @@ def _copy_containers(x: Any) -> Any:
 
 
 def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
-    """Changed leaves in new containers; unlike `jax.tree.map`, with keys that cannot be sorted."""
+    """
+    Changed leaves in new containers, also in dicts whose keys cannot be sorted. Configs are frozen.
+
+    A dataclass that is compared by value is a container; one with `eq=False` is a leaf.
+    """
     if type(x) in _DICTS:
         copied = copy.copy(x)
         copied.update({name: _rebuild(change, value) for name, value in x.items()})
         return copied
-    if jax.tree_util.all_leaves([x]):
+    is_leaf = jax.tree_util.all_leaves([x])
+    cls = cast(type[Any], type(x))
+    is_value = dataclasses.is_dataclass(cls) and cls.__eq__ is not object.__eq__
+    if isinstance(x, Config) or (is_leaf and is_value):
+        copied = copy.copy(x)
+        names = getattr(x, "__dict__", None) or x.__dataclass_fields__  # which has `__slots__`
+        _set_fields(copied, {name: _rebuild(change, getattr(x, name)) for name in names})
+        if isinstance(x, Config):
+            _set_fields(copied, {"_frozen": True})
+        return copied
+    if is_leaf:
         return change(x)
-    return jax.tree.map(partial(_rebuild, change), x, is_leaf=lambda x: type(x) in _DICTS)
+    return jax.tree.map(partial(_rebuild, change), x, is_leaf=lambda child: child is not x)
 
 
 def _read_only(x: Any) -> Any:
@@ -237,7 +250,7 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
         )
         got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
         require_known(expected, fields, _values(config, config), keywords, got=got)
-        _require_no_text(factory.__name__, config, fields)
+        _require_declared(factory.__name__, config, fields)
         config = dataclasses.replace(config, **fields)
     return config.in_place_of(default)
 
@@ -274,7 +287,7 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             f"are; got {type(config).__name__}. Compute them in `__init__` of the environment."
         )
     require_known(f"{who}: expected fields of", fields, _values(config, config), error=FieldError)
-    _require_no_text(who, config, fields)
+    _require_declared(who, config, fields)
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         if field.name in fields:
@@ -289,11 +302,22 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     return new
 
 
-def _require_no_text(who: str, config: Any, fields: dict[str, Any]) -> None:
-    """Raise a FieldError for text where a number is declared: Python takes "False" for true."""
+def _require_declared(who: str, config: Any, fields: dict[str, Any]) -> None:
+    """
+    Raise a FieldError for text where a number is declared, or a dict in place of a dataclass.
+
+    Python takes "False" for true. A dict may be meant as changes, or as the whole.
+    """
     for field in dataclasses.fields(config):
         declared = getattr(field.type, "__name__", field.type)
-        value = fields.get(field.name)
+        value, in_force = fields.get(field.name), getattr(config, field.name)
+        wanted = cast(type[Any], type(in_force))
+        if isinstance(value, dict) and dataclasses.is_dataclass(wanted) and declared != "Any":
+            changes = ", ".join(f"{name}=..." for name in cast(dict[Any, Any], value))
+            raise FieldError(
+                f"{who}: expected `{field.name}` to be of type {wanted.__name__}; got the dict "
+                f"{value!r:.80}. Pass `dataclasses.replace(config.{field.name}, {changes})`."
+            )
         if isinstance(value, str) and declared in ("bool", "int", "float"):
             raise FieldError(
                 f"{who}: expected `{field.name}` to be of type {declared}; got the text {value!r}. "

@@ -66,8 +66,9 @@ class EnvConfig(Config):
     """
     Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 
-    It takes no `frozen=True`: once an environment has it, setting a field raises an error, and
-    NumPy arrays in it are read-only copies. `with_config` builds the environment with other values.
+    It takes no `frozen=True`: once an environment has it, setting a field raises an error, also of
+    an `EnvConfig` in it, and NumPy arrays in it are read-only copies. `with_config` builds the
+    environment with other values.
 
     Attributes
     ----------
@@ -120,8 +121,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         The static configuration, which is not edited: `with_config` builds another environment.
 
-        Setting a field raises an error. Dicts and lists in it are the environment's own, copied
-        when it was built: what is edited in them, compiled programs do not see.
+        Setting a field raises an error. Dicts, lists and dataclasses in it are the environment's
+        own, copied when it was built: what is edited in them, compiled programs do not see.
         """
         if "_config" not in vars(self):
             raise lost_config(type(self).__name__, type(self))

@@ -80,7 +80,7 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             form = f"{who}: expected `begin(self, key, **episode)`"
             require_parameters(form, self.begin, key, **episode)
             raise
-        self._require("begin", "the state alone", isinstance(state, EnvState), state)
+        self._require("begin", "the state alone, an EnvState", isinstance(state, EnvState), state)
         return self.observe(state), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, Any, jax.Array, Info]:

@@ -15,14 +15,15 @@ _CONFIG: Any = jax.config  # its options are not declared
 
 
 def refuses_seed(reset: MethodT) -> MethodT:
-    """A method `reset(rng)` that tells who passes `seed=0`, as to Gymnasium, how to write it."""
+    """A method `reset(rng)` that tells who calls it as Gymnasium's, without a key, how to do so."""
 
     @wraps(reset)
     def checked(self: Any, *rng: Any, **keywords: Any) -> Any:
-        if "seed" in keywords:
-            seed = keywords["seed"]
+        if "seed" in keywords or not (rng or keywords):
+            seed = keywords.get("seed")
+            got = f"seed={seed!r}" if keywords else "nothing"
             raise TypeError(
-                f"{type(self).__name__}.reset: expected a PRNG key; got seed={seed!r}. Write "
+                f"{type(self).__name__}.reset: expected a PRNG key; got {got}. Write "
                 f"`reset(jax.random.key({seed or 0}))`."
             )
         return reset(self, *rng, **keywords)

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_count
+from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, leaf_type
 from envrax.rollouts.episodes import close, with_slots
 from envrax.rollouts.rollout import Transition
-from envrax.wrappers.dict_observation import get_entry, replace_entry
+from envrax.spaces.base import canonical, describe, is_mapping
+from envrax.wrappers.dict_observation import replace_entry
 
 _DATA = ("frames", "steps", "n_seen", "last_frame", "last_step", "n_steps")
 
@@ -136,7 +138,7 @@ class FrameBuffer:
         Raises
         ------
         TypeError
-            If the observations are of another dtype than the first.
+            If a field has other entries, shapes or dtypes than in `init`.
         ValueError
             If there are too few frames for the steps: in a slot, as if each began an episode.
             Outside of `jit`, also if observations are no stacks, oldest first along the last axis,
@@ -144,19 +146,20 @@ class FrameBuffer:
         """
         steps = with_slots("FrameBuffer", steps)
         obs, next_obs = (_stacks(x, self.key) for x in (steps.obs, steps.next_obs))
-        if obs.dtype != self.frames.dtype:
-            raise TypeError(
-                f"FrameBuffer: expected observations of {self.frames.dtype}, as in `init`; got "
-                f"{obs.dtype}. Change them after `sample`."
-            )
+        (n_rows, n_slots, *shape), dtype = self.frames.shape, self.frames.dtype
+        stacks = jax.ShapeDtypeStruct((0, n_slots, *shape, self.n_stack), dtype)
+        rest = _without_stacks(steps, self.key)
+        _require_rows("obs", _rows(stacks), _rows(obs))
+        for name, held, given in zip(Transition._fields, self.steps, rest, strict=True):
+            _require_rows(name, _rows(held), _rows(given))
         if not is_traced((obs, next_obs, steps.done)):
             _require_rollout(*map(np.asarray, (obs, next_obs, steps.done)))
-        n, (n_rows, n_slots) = len(steps.done), self.n_seen.shape
+        n = len(steps.done)
         n_needed = self.n_stack + (self.n_stack + 1) * n
         if n_rows < n_needed:
             raise ValueError(
-                f"FrameBuffer: expected at least {n_slots * n_needed} frames to add {n} steps of "
-                f"{n_slots} slots at once; got {n_slots * n_rows}. Raise `n_frames`, or add fewer "
+                f"FrameBuffer: expected at least {n_needed} frames for each slot, to add {n} steps "
+                f"at once; got {n_rows}. Raise `n_frames` to {n_slots * n_needed}, or add fewer "
                 "steps."
             )
         done = jnp.asarray(steps.done)
@@ -179,7 +182,7 @@ class FrameBuffer:
         return replace(
             self,
             frames=frames.at[to, slots].set(next_obs[..., -1], mode="drop"),
-            steps=jax.tree.map(write, self.steps, _without_stacks(steps, self.key)),
+            steps=jax.tree.map(write, self.steps, rest),
             n_seen=write(self.n_seen, self.n_seen[self.last_step] + n_new.astype(jnp.uint32)),
             last_frame=to[-1],
             last_step=rows[-1],
@@ -204,6 +207,7 @@ class FrameBuffer:
         Transition
             Each leaf with leading axis `n_samples`.
         """
+        require_key(rng, "FrameBuffer.sample", "Map over them, by `jax.vmap`.")
         shape = (require_count("FrameBuffer.sample: expected n_samples", n_samples),)
         n_rows, n_slots = self.n_seen.shape
         n_now = self.n_seen[self.last_step]
@@ -233,8 +237,32 @@ class FrameBuffer:
         )
 
 
+def _rows(x: Any) -> Any:
+    """Shape and dtype of each leaf at one time."""
+
+    def row(x: Any) -> str:
+        return str(leaf_type(jax.ShapeDtypeStruct(x.shape[1:], canonical(x.dtype))))
+
+    return jax.tree.map(row, x)
+
+
+def _require_rows(name: str, held: Any, given: Any) -> None:
+    if held != given:
+        raise TypeError(
+            f"FrameBuffer: expected `{name}` as in `init`, at each time {held}; got {given}. Add "
+            "steps of the same batch with the same fields, one alone as "
+            "`jax.tree.map(lambda x: x[None], step)`."
+        )
+
+
 def _stacks(obs: Any, key: str | None) -> jax.Array:
-    stacks = get_entry(obs, key)
+    if key is not None and not (is_mapping(obs) and key in obs):
+        got = f"a dict of {', '.join(map(repr, obs))}" if is_mapping(obs) else describe(obs)
+        raise ValueError(
+            f"FrameBuffer: expected observations with an entry {key!r}, the `key`; got {got}. "
+            "Correct `key`."
+        )
+    stacks = obs if key is None else obs[key]
     if not hasattr(stacks, "dtype"):
         raise TypeError(
             f"FrameBuffer: expected observations that are one stacked array; got "

@@ -60,6 +60,13 @@ class ArraySpace(FrozenSpace):
             drawn = draw_legal(rng, require_mask(self, mask), not_padding(self))
             return drawn.astype(canonical(self.dtype))
         dtype, (low, high) = self._jax_bounds()
+        least, most = limits(dtype)
+        if np.any((self._bounds[0] > most) | (self._bounds[1] < least)):
+            raise ValueError(
+                f"{type(self).__name__}.sample: expected bounds with numbers of {dtype} between "
+                f"them; got {self}. Enable 64 bits: "
+                '`jax.config.update("jax_enable_x64", True)`.'
+            )
         draw = draw_floats if kind(dtype) == "float" else draw_integers
         return draw(rng, self.shape, low, high, dtype)
 

@@ -49,7 +49,8 @@ class Space(ABC):
 
         The draw is uniform between bounds. A float without bounds is drawn from a normal
         distribution, a float with a single bound from an exponential one that starts there. All
-        draws are finite. The method can be traced.
+        draws are finite. Without `jax_enable_x64`, only 32-bit numbers are drawn. The method can be
+        traced.
 
         Parameters
         ----------
@@ -67,7 +68,8 @@ class Space(ABC):
         Raises
         ------
         ValueError
-            If the mask is not bool, or has another shape or structure than masks of the space.
+            If the mask is not bool, or has another shape or structure than masks of the space; if
+            no 32-bit number is between bounds of 64 bits.
         TypeError
             If the space has no masks, such as a `Box` of floats.
         """

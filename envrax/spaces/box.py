@@ -32,8 +32,9 @@ class Box(ArraySpace):
     low, high : scalar or array-like
         Inclusive bounds that broadcast to `shape`. `-inf` for `low` and `inf` for `high` mean no
         bound; for an integer dtype, its limits.
-    shape : int or tuple of int
-        An int is the length of a single dimension. Dimensions of length 0 are legal.
+    shape : int or tuple of int, optional
+        An int is the length of a single dimension. Dimensions of length 0 are legal. By default
+        that of `low` and `high`, if both are arrays of one shape.
     dtype : DTypeLike
         A float or integer dtype, or bool.
 
@@ -43,7 +44,7 @@ class Box(ArraySpace):
         If `low > high`; if a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
         integer dtype, or is the infinity of the other side; if `shape` has a negative entry.
     TypeError
-        If a bound is traced or not numeric, or `dtype` is of another kind.
+        If a bound is traced or not numeric, or `dtype` is of another kind; if there is no shape.
 
     Examples
     --------
@@ -60,9 +61,17 @@ class Box(ArraySpace):
         self,
         low: ArrayLike | Sequence[Any],
         high: ArrayLike | Sequence[Any],
-        shape: int | Sequence[int],
+        shape: int | Sequence[int] | None = None,
         dtype: DTypeLike = jnp.float32,
     ) -> None:
+        if shape is None:
+            shape = np.shape(low)
+            if not shape or shape != np.shape(high):
+                raise TypeError(
+                    "Box: expected a shape, or both bounds as arrays of one shape; got "
+                    f"{low!r:.80} and {high!r:.80}. Write `Box(low, high, shape)`, where `()` is "
+                    "one number."
+                )
         shape = as_shape(shape, "Box")
         dtype = as_dtype(dtype, "Box", "float", "integer", "bool")
         lower = _bound(low, shape, dtype, "low", -math.inf)

@@ -23,8 +23,8 @@ class AnAgentHasNoAction(NimWorld):
     def action_space(self) -> Any:
         return Dict(alice=Discrete(3))
 
-    def step(self, state: Any, action: Any) -> Any:
-        return super().step(state, {"bob": jnp.int32(0), **action})
+    def advance(self, state: Any, action: Any) -> Any:
+        return super().advance(state, {"bob": jnp.int32(0), **action})
 
     def action_mask(self, state: Any) -> Any:
         return {"alice": super().action_mask(state)["alice"]}

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import pickle
 from collections import defaultdict
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
@@ -100,6 +100,33 @@ class Node:
     g: Any
 
 
+@dataclasses.dataclass
+class Plain:
+    g: Any
+
+    def twice(self) -> Any:
+        return 2 * self.g
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    g: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    g: Any
+
+
+@chex.dataclass
+class SubConfig(EnvConfig):
+    g: Any = 1.0
+    table: Any = None
+
+    def __post_init__(self) -> None:
+        self.table = np.ones(1, np.float32)
+
+
 HELD: dict[str, Any] = {
     "dict": {"g": 1.0},
     "list": [1.0],
@@ -109,15 +136,23 @@ HELD: dict[str, Any] = {
     "defaultdict": defaultdict(float, {1: 1.0, "a": 2.0}),
     "pytree": Node(g=1.0),
     "pytree of lists": Node(g=[1.0]),
+    "dataclass": Plain(1.0),
+    "dataclass of lists": Plain([1.0]),
+    "dataclass with slots": Slotted([1.0]),
+    "frozen dataclass of lists": Frozen([1.0]),
+    "dataclass in a pytree": Node(g=Plain(1.0)),
+    "config": SubConfig(),
 }
 
 
 def edit(x: Any) -> None:
     """Set the first number in it to 100."""
     inner = x[0] if isinstance(x, tuple) else x
-    items = vars(inner) if dataclasses.is_dataclass(inner) else inner
+    items: Any = inner
+    if dataclasses.is_dataclass(inner):
+        items = getattr(inner, "__dict__", None) or {"g": cast(Any, inner).g}
     key = 0 if isinstance(items, list) else next(iter(items))
-    if isinstance(items[key], list):
+    if isinstance(items[key], list) or dataclasses.is_dataclass(items[key]):
         edit(items[key])
     else:
         items[key] = 100.0
@@ -141,6 +176,37 @@ def test_what_is_edited_in_the_config_that_was_given_is_a_copy(name: str) -> Non
     for one in (env, again):
         with pytest.raises(AttributeError, match="with_config"):
             one.config.table = None
+
+
+@pytest.mark.parametrize("held", [Plain, Slotted, Frozen, lambda g: Node(g=[Plain(g)])])
+def test_arrays_of_a_dataclass_in_a_config_are_copies(held: Any) -> None:
+    table = np.ones(3, np.float32)
+    config: Any = Table(TableConfig(table=held(table))).config
+    found = config.table.g[0].g if isinstance(config.table, Node) else config.table.g
+    table[0] = 100
+    assert found.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 100
+    if isinstance(config.table, Plain):
+        assert config.table.twice()[0] == 2
+
+
+def test_a_config_in_a_config_cannot_be_edited() -> None:
+    given = SubConfig(g=2.0)
+    for env in (Table(TableConfig(table=given)), Table(TableConfig(table=[given]))):
+        again = pickle.loads(pickle.dumps(env))
+        rebuilt = envrax.with_config(env, max_steps=3)
+        for one in (env, again, copy.deepcopy(env), rebuilt):
+            table: Any = one.config
+            table = table.table[0] if isinstance(table.table, list) else table.table
+            with pytest.raises(dataclasses.FrozenInstanceError, match=r"`config.replace\(g="):
+                table.g = 5.0
+            with pytest.raises(ValueError, match="read-only"):
+                table.table[0] = 5.0
+            editable = table.replace(g=3.0)
+            editable.g = 4.0
+            assert (table.g, editable.g) == (2.0, 4.0)
+    given.g = 3.0
 
 
 def test_an_object_of_ones_own_is_the_same_each_time() -> None:

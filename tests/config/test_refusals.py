@@ -179,6 +179,47 @@ def test_text_for_a_number_is_refused(text: str) -> None:
             call()
 
 
+@dataclasses.dataclass
+class Gains:
+    left: float = 1.0
+    right: float = 2.0
+
+
+@chex.dataclass
+class GainsConfig(EnvConfig):
+    gains: Gains = dataclasses.field(default_factory=Gains)
+    limits: "EnvConfig | None" = dataclasses.field(default_factory=EnvConfig)
+    any: Any = dataclasses.field(default_factory=Gains)
+
+
+class Gained(Open[Box, Discrete, EnvState, GainsConfig]): ...
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize(
+    ("fields", "noun"),
+    [
+        ({"gains": {"left": 3.0}}, r"type Gains; .*replace\(config.gains, left=...\)"),
+        ({"limits": {"max_steps": 3}}, r"type EnvConfig; .*config.limits, max_steps=...\)"),
+    ],
+)
+def test_a_dict_in_place_of_a_dataclass_is_refused(fields: Any, noun: str) -> None:
+    """As a file of JSON or YAML has it: changes, or the whole?"""
+    envrax.register("Gained-v0", Gained, GainsConfig())
+    for call in (
+        lambda: envrax.make("Gained-v0", **fields),
+        lambda: envrax.make_vec("Gained-v0", 2, **fields),
+        lambda: envrax.with_config(envrax.ClipReward(Gained()), **fields),
+    ):
+        with pytest.raises(TypeError, match=f"expected `.*` to be of {noun}"):
+            call()
+
+
+def test_another_dataclass_and_a_dict_where_anything_goes_are_legal() -> None:
+    env = envrax.with_config(Gained(), gains=dataclasses.replace(Gains(), left=3.0), any={})
+    assert env.config.gains == Gains(left=3.0) and env.config.any == {}
+
+
 @chex.dataclass
 class NamedConfig(EnvConfig):
     size: int | str = 3

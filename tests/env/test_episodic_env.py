@@ -160,7 +160,7 @@ def _ending(terminated: Any) -> Any:
 @pytest.mark.parametrize(
     ("method", "function", "expected"),
     [
-        ("begin", lambda self, key, **episode: (1, 2), "the state alone; got (1, 2)"),
+        ("begin", lambda self, key, **episode: (1, 2), "the state alone, an EnvState; got (1, 2)"),
         ("advance", lambda self, s, a: (jnp.float32(0), s, False), "(state, reward, terminated)"),
         ("advance", _ending(1), "terminated as a bool scalar; got 1"),
         ("advance", _ending(None), "terminated as a bool scalar; got None"),

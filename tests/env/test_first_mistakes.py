@@ -172,6 +172,11 @@ class Forgets(RewardWrapper[Any, Any, Any, Any]):
         return reward
 
 
+class NoState(Named):
+    def begin(self, key: Any, **episode: Any) -> Any:
+        return episode
+
+
 class SetsItsSpace(Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -179,7 +184,14 @@ class SetsItsSpace(Wrapper[Any, Any, Any, Any]):
 
 
 KEY_OR_SEED = r"reset: expected a PRNG key; got seed=3. Write `reset\(jax.random.key\(3\)\)`."
+NO_KEY = r"reset: expected a PRNG key; got nothing. Write `reset\(jax.random.key\(0\)\)`."
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "no key for an environment": (lambda: Named().reset(), f"Named.{NO_KEY}"),  # pyright: ignore
+    "no key for a batch": (lambda: vec().reset(), f"VecEnv.{NO_KEY}"),
+    "a state that is no EnvState": (
+        lambda: NoState().reset(jax.random.key(0)),
+        "NoState: expected begin to return the state alone, an EnvState; got",
+    ),
     "a seed for an environment": (lambda: Named().reset(**SEED), f"Named.{KEY_OR_SEED}"),
     "a seed for a compiled one": (
         lambda: envrax.make("classic/CartPole-v0", pre_warm=False).reset(**SEED),

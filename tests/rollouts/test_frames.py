@@ -189,7 +189,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
         ((steps.obs, 50), TypeError, "FrameBuffer: expected a Transition"),
         ((entry, 50), TypeError, "one stacked array; got dict. Pass `key`"),
         ((played(Catch(), 6), 50), ValueError, r"got some of shape \(20, 10, 3\)"),
-        ((steps, 33), ValueError, "at least 34 frames to add 6 steps of 1 slots at once; got 33"),
+        ((steps, 33), ValueError, "at least 34 frames for each slot, .* got 33. Raise"),
         ((steps, 1), ValueError, "at least 34 frames"),
         ((steps, 1.5), TypeError, "n_frames to be an int"),
         ((jax.tree.map(lambda x: x[::-1], steps), 50), ValueError, "each row continues the one"),
@@ -198,9 +198,32 @@ def test_what_cannot_be_kept_is_refused() -> None:
     for given, error, message in cases:
         with pytest.raises(error, match=message):
             FrameBuffer.init(*given)
+    for named, key in ((steps, "x"), (entry, "x")):
+        with pytest.raises(ValueError, match=r"an entry 'x', the `key`; got .* Correct `key`"):
+            FrameBuffer.init(named, 50, key=key)
+    with pytest.raises(ValueError, match=r"got 0. Raise `n_frames` to 204, or add"):
+        FrameBuffer.init(slots, 5)
+
+
+def test_steps_of_another_kind_are_refused_by_the_name_of_what_differs() -> None:
+    stacked = envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6)))
+    steps = played(stacked, 6)
+    buffer = FrameBuffer.init(steps, 50)
     half = steps._replace(obs=steps.obs.astype("float16"), next_obs=steps.next_obs)
-    with pytest.raises(TypeError, match=r"of uint8, as in `init`; got float16"):
-        FrameBuffer.init(steps, 50).add(half)
+    wider = envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6)), n_stack=5)
+    cases: list[tuple[Any, str]] = [
+        (half, "obs"),
+        (played(wider, 6), "obs"),
+        (played(small_vec(stacked, 6), 6), "obs"),
+        (steps._replace(info=None), "info"),
+        (steps._replace(reward=steps.reward.astype("int32")), "reward"),
+    ]
+    for given, name in cases:
+        for add_them in (FrameBuffer.add, jax.jit(FrameBuffer.add)):
+            with pytest.raises(TypeError, match=f"expected `{name}` as in `init`, at each time"):
+                add_them(buffer, given)
+    with pytest.raises(TypeError, match=r"FrameBuffer.sample: expected a PRNG key; got 0"):
+        buffer.sample(0, 8)  # pyright: ignore
 
 
 @pytest.mark.parametrize("given", [((1000,), {}), ((), {"n_frames": 1000})])

@@ -39,6 +39,14 @@ INF = float("inf")
         (lambda: Box(-1, 1, (), jnp.uint8), ValueError, "low"),
         (lambda: Box(0, 1.5, (), jnp.int32), ValueError, "int32"),
         (lambda: Box(0, 2.0**63, (), jnp.int64), ValueError, "int64"),
+        *(
+            (
+                lambda low=low: Box(low, np.ones(2)),
+                TypeError,
+                r"expected a shape, .* Write `Box\(low, high",
+            )
+            for low in (0, np.zeros(3), np.zeros(()))
+        ),
         (lambda: Box("a", 1, ()), TypeError, "numbers"),
         (lambda: Box(0, 1, (), jnp.complex64), TypeError, "complex"),
         (lambda: jax.jit(lambda x: Box(x, 1, ()))(0.0), TypeError, "traced"),
@@ -52,6 +60,12 @@ INF = float("inf")
 def test_illegal_definitions_are_refused(make: Any, error: type[Exception], noun: str) -> None:
     with pytest.raises(error, match=noun):
         make()
+
+
+def test_a_box_has_the_shape_of_both_bounds() -> None:
+    low, high = np.zeros((2, 3)), np.ones((2, 3))
+    assert Box(low, high) == Box(low, high, (2, 3))
+    assert Box([0, 1], [1, 2], dtype=jnp.int8) == Box([0, 1], [1, 2], (2,), jnp.int8)
 
 
 @dataclass(frozen=True)

@@ -212,6 +212,22 @@ def test_sampling_and_membership_under_strict_flags(mode: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, x, expected)
 
 
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(2**33, 2**40, (2,), jnp.int64),
+        Box([-(2**40), 0], [-(2**33), 1], (2,), jnp.int64),
+        Box(2**32, INF, (), jnp.uint64),
+        Box(1e39, 1e40, (), np.float64),
+    ],
+)
+def test_a_sample_that_would_be_outside_without_x64_is_refused(space: Box) -> None:
+    with pytest.raises(ValueError, match=r"Box.sample: .* of (u?int|float)32 between them; got"):
+        space.sample(jax.random.key(0))
+    with jax.enable_x64(True):
+        assert space.contains(space.sample(jax.random.key(0)))
+
+
 def test_64_bit_spaces_are_64_bit_under_x64() -> None:
     huge = Box(2**40, 2**40 + 2**34 - 1, (), jnp.int64)
     full = Box(-INF, INF, (), jnp.int64)

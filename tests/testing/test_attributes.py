@@ -47,6 +47,12 @@ def test_the_attribute_that_a_step_sets_to_a_traced_value_is_named() -> None:
     assert fault.got == "one in `self.last`" and "as a field of its class" in fault.fix
 
 
+def test_a_traced_value_that_was_kept_before_the_check_is_found() -> None:
+    env = StepSetsAnAttribute()
+    jax.eval_shape(lambda state: env.step(state, 0), env.reset(jax.random.key(0))[1])
+    assert faults("no_tracer_leaks", env)
+
+
 class KeepsAtReset(Drift):
     def extra(self) -> Any:
         self.first = jnp.float32(0)

@@ -125,6 +125,34 @@ def test_a_limit_that_no_other_config_moves_is_not_checked() -> None:
     assert "limit_is_in_the_config" in report_env(CountingEnv(), num_steps=8).kept
 
 
+class OwnLimit(CountingEnv):
+    """Its limit is below that of its config, which `at_limit` says."""
+
+    def at_limit(self, state: Any) -> Any:
+        return state.step >= min(4, self.config.max_steps)
+
+
+class LimitOfFrames(CountingEnv):
+    """Counts frames, four a step, and another `max_steps` does not move its limit."""
+
+    def at_limit(self, state: Any) -> Any:
+        return 4 * state.step >= 40
+
+
+class DrawnLimit(CountingEnv):
+    """Draws its limit at reset, one of two."""
+
+    def at_limit(self, state: Any) -> Any:
+        return state.step >= 4 + state.number % 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("env_class", [OwnLimit, LimitOfFrames, DrawnLimit])
+def test_a_limit_that_at_limit_says_may_be_below_the_config(env_class: Any, seed: int) -> None:
+    report = report_env(env_class(FakeConfig(max_steps=50)), num_steps=8, seed=seed)
+    assert report.ok and "limit_is_in_the_config" in report.kept, str(report)
+
+
 class Endless(CountingEnv):
     """Forgets its time limit."""
 

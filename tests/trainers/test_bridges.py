@@ -17,6 +17,7 @@ from trainers.bridge_envs import ENVS, actions_of, edit
 
 from envrax import VecEnv
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
+from envrax.interop.out import host_loop
 from envrax.testing import CountingEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
@@ -110,10 +111,10 @@ def test_a_seed_begins_a_chain_of_keys_that_none_continues(name: str) -> None:
 def test_it_compiles_reset_and_step_once_and_copies_from_the_device_once_a_call(
     name: str, compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bridge, transfers, device_get = BRIDGES[name], list[Any](), jax.device_get
+    bridge, transfers, unpack = BRIDGES[name], list[Any](), host_loop.unpack
     bridge.reset(bridge.make(CountingEnv()), 0)  # the programs of keys
     env = bridge.make(RecordEpisodeStatistics(MaskedEnv()))
-    monkeypatch.setattr(jax, "device_get", lambda x: (transfers.append(x), device_get(x))[1])
+    monkeypatch.setattr(host_loop, "unpack", lambda x: (transfers.append(x), unpack(x))[1])
     calls = 0
     with compile_counter() as compiled:
         for seed in (0, None, 3):

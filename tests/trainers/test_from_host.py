@@ -1,5 +1,8 @@
 """`from_host`: simulators inside compiled programs."""
 
+import copy
+import gc
+import pickle
 import signal
 import threading
 import time
@@ -15,7 +18,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import Box, Dict, Discrete, Tuple
-from envrax.interop import from_host
+from envrax.interop import from_gymnasium_vec, from_host
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.seeds import seed_of
 from envrax.interop.host.simulator import VectorSimulator
@@ -434,3 +437,43 @@ def test_another_protocol_is_one_class() -> None:
     env.step(state, rows[0])
     _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 2)
     assert steps.next_obs is None and steps.done.shape[0] == 2
+
+
+class Draws:
+    """Random numbers of its own."""
+
+    def reset(self, seed: int) -> Any:
+        self.rng = np.random.default_rng(seed)
+        return self.rng.random(2).astype(np.float32)
+
+    def step(self, action: Any) -> Any:
+        return self.rng.random(2).astype(np.float32), float(action), False, False
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_copy_goes_on_apart(threads: int) -> None:
+    """With threads, `deepcopy` and `pickle` were errors about a queue."""
+    env = from_host(Draws, 2, Box(0.0, 1.0, (2,)), Discrete(2), threads=threads)
+    _, state = env.reset(KEY)
+    results = []
+    for batch in (copy.deepcopy(env), pickle.loads(pickle.dumps(env)), env):
+        first = batch.step(state, [0, 1])
+        results.append(batch.step(first[1], [1, 0])[0])
+        batch.close()
+    assert_trees_equal(results[0], results[1])
+    assert_trees_equal(results[0], results[2])
+
+
+def test_workers_are_not_copied() -> None:
+    """The half of a copy closed the pipes of the workers when it was deleted."""
+    vector_env = gymnasium.vector.AsyncVectorEnv(
+        [lambda: gymnasium.make("CartPole-v1")] * 2, context="forkserver"
+    )
+    env = from_gymnasium_vec(vector_env)
+    _, state = env.reset(KEY)
+    for make in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="simulators of this process to copy or pickle; got"):
+            make(env)
+    gc.collect()
+    env.step(state, [0, 1])
+    env.close()

@@ -4,9 +4,11 @@
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
@@ -52,6 +54,28 @@ def test_make_again_from_json() -> None:
     same(again.reset(seed=1)[0], env.reset(seed=1)[0])
     np.testing.assert_array_equal(again.render(), env.render())
     assert again.unwrapped.render_mode == "rgb_array"
+
+
+def test_json_of_keywords_that_it_does_not_know(tmp_path: Path) -> None:
+    """Numbers of NumPy and JAX, a mode or a path were errors; a config was no config again."""
+    register("classic")
+    id, config = "envrax/classic.CartPole-v0", type(envrax.make("classic/CartPole-v0").config)
+    fields = dict(gravity=np.float32(5), max_steps=jnp.int32(7), cache_dir=tmp_path)
+    many = dict(num_envs=np.int64(2), max_episode_steps=np.int64(6))
+    for mode in AutoresetMode:
+        env: Any = gymnasium.make_vec(id, autoreset_mode=mode, **fields, **many)
+        again: Any = gymnasium.make_vec(EnvSpec.from_json(env.spec.to_json()))
+        assert again.autoreset_mode == mode and again.num_envs == 2
+        assert again.spec.max_episode_steps == 6
+        assert again.get_attr("config") == env.get_attr("config")
+    one: Any = gymnasium.make(id, **fields)
+    again = gymnasium.make(EnvSpec.from_json(one.spec.to_json()))
+    assert again.unwrapped.jax_env.config == config(gravity=5.0, max_steps=7)
+    cases: dict[str, Any] = {"config": config(), "wrappers": [envrax.ClipReward]}
+    for name, value in cases.items():
+        one = gymnasium.make("envrax/Make-v0", name="classic/CartPole-v0", **{name: value})
+        with pytest.raises(TypeError, match=f"keywords of envrax/Make-v0 that .* got {name}=.*Pas"):
+            one.spec.to_json()
 
 
 def test_make_vec_with_and_without_a_mode() -> None:

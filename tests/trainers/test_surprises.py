@@ -5,10 +5,13 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+from envrax.interop import from_gymnasium_vec
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 module = importlib.import_module
@@ -99,6 +102,41 @@ def test_statistics_of_gymnasium_forget_all_slots_on_a_partial_reset() -> None:
     options = {"reset_mask": np.array([True, False])}
     env.reset(options=options)
     assert env.episode_lengths.tolist() == [0, 0] and options == {}
+
+
+class OneArray(gymnasium.Env[Any, Any]):
+    """Returns the same array from every call, with other numbers in it."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 9.0, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.obs = np.zeros(1, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.obs[:] = 9
+        return self.obs, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.obs[:] = 1
+        return self.obs, 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_the_last_observation_of_gymnasium_is_the_next_episode_s(copy: bool) -> None:
+    modes = gymnasium.vector.AutoresetMode
+
+    def made(mode: Any) -> Any:
+        return gymnasium.vector.SyncVectorEnv([OneArray] * 2, copy=copy, autoreset_mode=mode)
+
+    env = made(modes.SAME_STEP)
+    env.reset(seed=0)
+    assert [*env.step(np.zeros(2, int))[-1]["final_obs"]] == [9, 9]
+    for mode in (modes.NEXT_STEP, modes.DISABLED):
+        batch = from_gymnasium_vec(made(mode), final_obs=True)
+        obs, state = batch.reset(jax.random.key(0))
+        obs, *_, infos = batch.step(state, [0, 0])
+        assert obs.tolist() == [[9], [9]] and infos["final_obs"].tolist() == [[1], [1]]
 
 
 def test_advantages_of_skrl_run_through_time_limits() -> None:

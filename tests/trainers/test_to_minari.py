@@ -19,7 +19,7 @@ from trainers.bridge_envs import ENVS
 
 import envrax
 from envrax import MultiVecEnv, Transition, VecEnv, episodes
-from envrax.interop import to_minari, to_space
+from envrax.interop import to_gymnasium, to_minari, to_space
 from envrax.interop.gymnasium_registration import register
 from envrax.testing import CountingEnv, ImageEnv, NimWorld
 
@@ -64,8 +64,9 @@ def test_the_loader_reads_what_was_played(name: str, data_format: str) -> None:
     for one, other in zip(found, wanted, strict=True):
         same(one.observations, other.obs)
         same(one.actions, other.action)
-        same((one.rewards, one.terminations, one.truncations), other[2:3] + other[4:6])
-        assert not one.infos
+        same((one.terminations, one.truncations), other[4:6])
+        same(one.rewards, other.reward.astype(np.float64))
+        assert not one.infos and "infos=dict" in repr(one)  # of None it was an error
         last = jax.tree.map(lambda x: np.asarray(x[-1]), one.observations)
         assert found.observation_space.contains(last)
 
@@ -107,7 +108,7 @@ class Told(CountingEnv):
 )
 def test_a_key_that_is_no_name_in_a_file_is_refused(env: Any, name: str, folder: Path) -> None:
     """Minari wrote data sets that it could not read."""
-    with pytest.raises(ValueError, match=f"to_minari: expected keys .* got {name}"):
+    with pytest.raises(ValueError, match=f"to_minari: episode 0: expected keys .* got {name}"):
         to_minari(ID, pieces(env, 1), env, record_infos=True)
     assert not any(folder.rglob("*.hdf5"))
 
@@ -125,9 +126,8 @@ def test_nested_infos_and_small_floats(data_format: str) -> None:
     env = Told(info=info, reward=jnp.bfloat16)
     to_minari(ID, pieces(env, 1), env, record_infos=True, data_format=data_format)
     found = minari.load_dataset(ID)[0]
-    assert found.rewards.dtype == np.float32 and found.rewards.shape == (5,)
     wanted = next(episodes(pieces(env, 1)))
-    np.testing.assert_array_equal(found.rewards, wanted.reward.astype(np.float32))
+    same(found.rewards, wanted.reward.astype(np.float64))
     parts = found.infos["list"] if data_format == "hdf5" else found.infos
     first, second = (parts[x] for x in ("01" if data_format == "hdf5" else ("list/0", "list/1")))
     np.testing.assert_array_equal(first, np.array([0, *[1.5] * 5], np.float32))
@@ -168,7 +168,7 @@ def test_an_episode_that_arrow_would_read_in_parts(folder: Path) -> None:
     n = 2**15
     long = jax.tree.map(lambda x: np.resize(x, (n + (len(x) == 6), *x.shape[1:])), whole)
     for data_format in ("arrow", "parquet"):
-        with pytest.raises(ValueError, match=r"at most 32767 steps.*got one of 32768"):
+        with pytest.raises(ValueError, match=r"episode 1: .*at most 32767 steps.*got 32768"):
             to_minari(ID, [whole, long], env, data_format=data_format)
         assert not (folder / ID).exists()
         two = [jax.tree.map(lambda x: x[1:], long), whole]
@@ -245,7 +245,48 @@ def test_an_error_leaves_nothing(error: type[BaseException], folder: Path) -> No
         to_minari(ID, pieces(env), env, env_spec="envrax/Nothing-v0")
     with pytest.raises(ValueError, match="expected `env_spec` of an environment with observation"):
         to_minari(ID, pieces(env), env, env_spec="Pendulum-v1")
+    with pytest.raises(ValueError, match="of an id in Gymnasium's registry; got that of an object"):
+        to_minari(ID, pieces(env), env, env_spec=to_gymnasium(env))
+    register("classic")
+    config = envrax.make("classic/CartPole-v0").config
+    own = gymnasium.make("envrax/classic.CartPole-v0", config=config)
+    with pytest.raises(TypeError, match="that JSON holds; got config="):
+        to_minari(ID, pieces(env), env, env_spec=own.spec)
     assert to_minari(ID, pieces(env), env).total_steps == 27
+
+
+def test_every_episode_is_checked_and_named(folder: Path) -> None:
+    """Only the first was: others of another shape, or without their last observation, were lost."""
+    env = CountingEnv()
+    right = next(episodes(next(pieces(env, 1))))
+    other = next(episodes(next(pieces(envrax.FrameStackObservation(env, n_stack=2), 1))))
+    cases: list[tuple[Any, str]] = [
+        (other, r"expected obs of shape \(6, 2\), int32; got \(6, 2, 2\) int32"),
+        (right._replace(obs=right.obs[:-1]), r"obs of shape \(6, 2\), int32; got \(5, 2\) int32"),
+        (right._replace(action=right.action[1:]), r"action of shape \(5,\), int32; got \(4,\)"),
+        (right._replace(action=right.action + 0.5), "action of shape .* got .* float64"),
+        (right._replace(reward=right.reward[:, None]), r"rewards of shape \(5,\); got \(5, 1\)"),
+        (right._replace(info={}), "infos with the names, shapes and dtypes of those before"),
+        (right._replace(info={**right.info, "": right.reward}), "keys that are names"),
+    ]
+    for episode, message in cases:
+        for data_format in ("hdf5", "arrow"):
+            given = [right, right, episode]
+            with pytest.raises((ValueError, TypeError), match=f"to_minari: episode 2: .*{message}"):
+                to_minari(ID, given, env, record_infos=True, data_format=data_format)
+            assert not (folder / ID).exists()
+
+
+@formats
+def test_the_beginning_of_an_episode_is_truncated(data_format: str) -> None:
+    """It had no end in the data, where Minari's collector writes one."""
+    env = CountingEnv()
+    whole = next(episodes(next(pieces(env, 1))))
+    cut = jax.tree.map(lambda x: x[:3], whole._replace(obs=None))._replace(obs=whole.obs[:4])
+    [one, other] = to_minari(ID, [cut, whole], env, data_format=data_format)
+    assert one.truncations.tolist() == [False, False, True] and not one.terminations.any()
+    np.testing.assert_array_equal(other.truncations, whole.truncated)
+    assert not cut.truncated.any()
 
 
 def test_what_is_no_data_is_refused_in_a_sentence(folder: Path) -> None:
@@ -253,7 +294,11 @@ def test_what_is_no_data_is_refused_in_a_sentence(folder: Path) -> None:
     steps = next(pieces(env, 1))
     stacked: Any = envrax.FrameStackObservation(env, n_stack=2)
     cases: list[tuple[tuple[Any, ...], type[Exception], str]] = [
-        ((ID, steps, "classic/CartPole-v0"), TypeError, "JaxEnv or a BatchedEnv; got 'classic"),
+        (
+            (ID, steps, "classic/CartPole-v0"),
+            TypeError,
+            "JaxEnv or a BatchedEnv after .* got 'classic",
+        ),
         ((ID, steps, MultiVecEnv([VecEnv(env, 2)])), TypeError, "JaxEnv or a BatchedEnv"),
         ((ID, steps, NimWorld()), TypeError, "environment of one agent"),
         ((ID, steps, stacked), ValueError, "obs .*shape"),
@@ -262,10 +307,15 @@ def test_what_is_no_data_is_refused_in_a_sentence(folder: Path) -> None:
         ((ID, None, env), TypeError, "Transition"),
         (("data", steps, env), ValueError, "with a version"),
         (("a/data-v0", steps, env), ValueError, "with a version"),
+        ((steps, ID, env), ValueError, "an id of letters.*; got Transition. "),
+        ((ID, env, steps), TypeError, "BatchedEnv after the steps; got Transition. "),
     ]
     for arguments, error, message in cases:
         with pytest.raises(error, match=message):
             to_minari(*arguments)
+    for name, close in (("autor", "Did you mean author?"), ("buffer", "Leave it out.")):
+        with pytest.raises(TypeError, match=f"expected the keywords .* got {name}. {close}"):
+            to_minari(ID, steps, env, **{name: "A"})
     assert not [*folder.iterdir()]
     to_minari(ID, steps, env)
     with pytest.raises(ValueError, match="an id without a data set"):

@@ -7,8 +7,10 @@ import jax
 import numpy as np
 
 from envrax._jax.types import is_traced
+from envrax.interop.peer.spaces import within
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import is_array, is_list, is_mapping, kind, require_container
+from envrax.spaces.composite import map_leaves
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -137,6 +139,15 @@ def to_numpy(x: Any) -> Any:
     if is_traced(x) or not isinstance(x, jax.Array):
         return x
     return x if kind(x.dtype) == "other" else np.asarray(x)  # keys are refused later
+
+
+def as_declared(space: Space, actions: Any) -> Any:
+    """Copies of actions in the dtypes of `space`, the space of one action, within its bounds."""
+
+    def of_leaf(leaf: Space, x: Any) -> Any:
+        return within(leaf, leaf.dtype, jax.tree.map(np.array, x))
+
+    return map_leaves(of_leaf, space, actions)
 
 
 def with_rows(into: Any, where: Any, rows: Any) -> Any:

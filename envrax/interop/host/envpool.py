@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from envrax.interop.gymnasium_spaces import from_space
-from envrax.interop.host.arrays import map_types, take_rows, with_rows
+from envrax.interop.host.arrays import as_declared, take_rows, with_rows
 from envrax.interop.host.batch import HostBatch
-from envrax.interop.host.simulator import Types, VectorSimulator, dtypes_of, require_info_names
+from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names
 from envrax.interop.peer.library import require
 from envrax.spaces.base import canonical
 
@@ -37,7 +37,6 @@ class EnvPoolSimulator(VectorSimulator):
         self.observation_space = from_space(pool.observation_space)
         self.action_space = from_space(pool.action_space)
         self.can_render = pool.render_mode == "rgb_array"
-        self._action_dtypes = dtypes_of(pool.action_space)
         self.info_types: Types = {name: self._type_of(name) for name in info_keys}
         self._all = np.arange(self.n, dtype=np.int32)
 
@@ -63,7 +62,7 @@ class EnvPoolSimulator(VectorSimulator):
         return obs
 
     def step(self, actions: Any, last: bool) -> Any:
-        actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        actions = as_declared(self.action_space, actions)
         obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
         self._require_order(infos, self._all)
         info = {name: infos[name] for name in self.info_types}

@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax._jax.types import output_types
 from envrax.interop.gymnasium_spaces import from_space
-from envrax.interop.host.arrays import Mask, copy_as, map_types, take_rows, with_rows
+from envrax.interop.host.arrays import Mask, as_declared, copy_as, take_rows, with_rows
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.gymnasium_modes import (
     HOW,
@@ -20,13 +20,7 @@ from envrax.interop.host.gymnasium_modes import (
     require_fit,
     require_partial_reset,
 )
-from envrax.interop.host.simulator import (
-    Types,
-    VectorSimulator,
-    dtypes_of,
-    require_info_names,
-    types_of,
-)
+from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names, types_of
 from envrax.interop.peer.library import require
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, is_mapping, kind
@@ -59,7 +53,6 @@ class GymnasiumSimulator(VectorSimulator):
         base = vector_env.unwrapped
         self.is_asynchronous = isinstance(base, AsyncVectorEnv) or hasattr(base, "send")
         self.can_render = vector_env.render_mode == "rgb_array"
-        self._action_dtypes = dtypes_of(vector_env.single_action_space)
         self._slot_types = output_types(self.observation_space.sample)
         self._info_keys = info_keys
         self._first_infos: Any = None
@@ -116,7 +109,7 @@ class GymnasiumSimulator(VectorSimulator):
         return obs
 
     def step(self, actions: Any, last: bool) -> Any:
-        actions = map_types(WHO, lambda dtype, x: x.astype(dtype), self._action_dtypes, actions)
+        actions = as_declared(self.action_space, actions)
         obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
         ended = None
         last_obs = self._kept(obs)
@@ -196,7 +189,8 @@ def from_gymnasium_vec(
         The vector environment. It belongs to the batch from then on, which closes it.
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if `info_keys` has
-        `action_mask`.
+        `action_mask`. In `SAME_STEP` mode it is Gymnasium's own, which is wrong where environments
+        return one array again and again: use another mode.
     info_keys : sequence of str, or mapping of str to Space, optional
         Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
         must give them at every step. An info that a reset does not give needs a space, which says

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -126,6 +126,14 @@ class VectorSimulator(ABC):
     def close(self) -> None:  # noqa: B027
         """Close the simulators."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self.is_asynchronous:  # half a copy would close the pipes of its workers
+            raise TypeError(
+                f"{self.who}: expected simulators of this process to copy or pickle; got "
+                f"{self.name}, which works in others. Build another batch."
+            )
+        return vars(self)
+
 
 def types_of(spaces: dict[str, Space], n: int) -> Types:
     """Types of the infos of `n` slots that are in these spaces."""
@@ -154,13 +162,3 @@ def require_info_names(who: str, argument: str, names: Iterable[str]) -> None:
             f"{who}: expected infos without names that it gives itself; got {sorted(reserved)}. "
             "Leave them out."
         )
-
-
-def dtypes_of(space: Any) -> Any:
-    """The dtypes of a space of Gymnasium, structured as the space."""
-    children = getattr(space, "spaces", None)
-    if isinstance(children, dict):
-        return {name: dtypes_of(child) for name, child in cast(dict[str, Any], children).items()}
-    if children is not None:
-        return tuple(dtypes_of(child) for child in cast(Iterable[Any], children))
-    return np.dtype(space.dtype)

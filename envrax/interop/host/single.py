@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.interop.host.arrays import map_types
+from envrax.interop.host.arrays import as_declared, map_types
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.simulator import VectorSimulator, require_info_names, types_of
 from envrax.spaces import Space
@@ -37,9 +37,13 @@ class SingleSimulators(VectorSimulator):
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.can_render = hasattr(self.all[0], "render")
         self.info_types = types_of(dict(infos), n)
-        self._pool = ThreadPoolExecutor(threads) if threads else None
-        self._calls: list[Future[Any]] = []
         self._obs: list[Any] = [None] * n  # the newest of each, copied
+        self._threads = threads
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads else None
+        self._calls: list[Future[Any]] = []
 
     def begin(self, seeds: Any) -> Any:
         return self.begin_where(np.ones(self.n, bool), seeds)
@@ -64,6 +68,7 @@ class SingleSimulators(VectorSimulator):
         return _copied(obs)
 
     def step(self, actions: Any, last: bool) -> Any:
+        actions = as_declared(self.action_space, actions)
         slots = range(self.n)
         given = [jax.tree.map(lambda x, i=i: x[i], actions) for i in slots]
         rows = self._each(self._step_one, slots, given)
@@ -116,6 +121,14 @@ class SingleSimulators(VectorSimulator):
         if self._pool is not None:
             self._pool.shutdown()
 
+    def __getstate__(self) -> dict[str, Any]:
+        wait(self._calls)
+        return {k: v for k, v in vars(self).items() if k not in ("_pool", "_calls")}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        vars(self).update(attributes)
+        self._start_threads()  # a copy has its own
+
 
 def _copied(tree: Any) -> Any:
     """Copies, taken at once: a simulator may write the next results over these."""
@@ -163,7 +176,8 @@ def from_host(
     n_envs : int
         Number of simulators, one for each slot.
     observation_space, action_space : Space
-        The spaces of one simulator. It gets actions as NumPy arrays, or a container of those.
+        The spaces of one simulator. It gets actions as NumPy arrays of their dtypes, or a
+        container of those.
     infos : mapping of str to Space, optional
         Which entries of each step's info to pass on, and what they look like.
     autoreset : bool, default True

@@ -30,7 +30,7 @@ class DmEnv(dm_env.Environment):
             raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass one environment.")
         self.jax_env = env
         self._loop = HostLoop(env, _WHO)
-        self._seed = seed
+        self._seed = self._loop.checked_seed(seed, "")
         self._ended = True
         self._observation_spec = to_spec(env.observation_space, "observation")
         self._action_spec = to_spec(env.action_space, "action")

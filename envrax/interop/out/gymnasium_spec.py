@@ -2,7 +2,13 @@
 """`HasSpec`: the spec of an environment in Gymnasium's interface, with its time limit."""
 
 import copy
+import dataclasses
+import json
+import os
 from typing import Any
+
+import jax
+import numpy as np
 
 from envrax._checks.counts import NO_LIMIT
 from envrax.batched_env import BatchedEnv
@@ -15,6 +21,7 @@ from envrax.wrappers.time import limit_of
 require("gymnasium", "1.2", extra="gymnasium")
 
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
+from gymnasium.vector import AutoresetMode  # noqa: E402
 
 
 class PlayedSpec(EnvSpec):
@@ -24,8 +31,29 @@ class PlayedSpec(EnvSpec):
         played = vars(self).get("_played")
         if name == "max_episode_steps" and played is not None:
             # -1 asks Gymnasium for no `TimeLimit`; the environment keeps its own.
-            value = played if value is None or value == -1 else min(value, played)
+            value = played if value is None or value == -1 else int(min(value, played))
         super().__setattr__(name, value)
+
+    def to_json(self) -> str:
+        """
+        The spec as JSON. Numbers of NumPy and JAX, paths and an `AutoresetMode` become plain.
+
+        Raises
+        ------
+        TypeError
+            If JSON cannot hold a keyword of the environment.
+        """
+        kwargs: dict[str, Any] = {}
+        for name, value in self.kwargs.items():
+            try:
+                kwargs[name] = json.loads(json.dumps(value, default=_plain))
+            except TypeError:
+                raise TypeError(  # after which Minari writes its data set without the spec
+                    f"EnvSpec.to_json: expected keywords of {self.id} that JSON holds; got "
+                    f"{name}={value!r}. Pass the fields of a config by their names, and leave out "
+                    "what is no number or text."
+                ) from None
+        return EnvSpec.to_json(dataclasses.replace(self, kwargs=kwargs))
 
     @classmethod
     def of(cls, spec: EnvSpec, played: int | None) -> "PlayedSpec":
@@ -34,6 +62,17 @@ class PlayedSpec(EnvSpec):
         vars(made).update(vars(spec), _played=played)
         made.max_episode_steps = spec.max_episode_steps
         return made
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know."""
+    if isinstance(value, AutoresetMode):
+        return value.value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic | np.ndarray | jax.Array) and value.ndim == 0:
+        return value.item()
+    raise TypeError
 
 
 class HasSpec:

@@ -34,7 +34,7 @@ from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
-from envrax.interop.peer.spaces import outer_dtype
+from envrax.interop.peer.spaces import outer_dtype, outside
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
@@ -103,9 +103,8 @@ class HostLoop:
         self._same_step = same_step
         self._options = StepOptions(autoreset=same_step, final_obs=True)
         self._obs_space = env.observation_space
-        dtypes = outer_dtype(self._obs_space)
         inside = jax.tree.map(canonical, self._obs_space.dtype)
-        self._wide_dtypes = dtypes if dtypes != inside else None  # not those that JAX gives
+        self._is_wider = outer_dtype(self._obs_space) != inside
         self._types: Any = None
         self._key: Any = None
         self._state: Any = None
@@ -136,15 +135,16 @@ class HostLoop:
 
         With a list, slot i begins as one environment does by its seed, and None draws one.
         """
-        if np.ndim(seed):
-            seeds = self._require_seeds(seed)
-            self.reset(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
+        given = self.checked_seed(seed)
+        if isinstance(given, list):
+            seeds = [_of_32_bits(x) for x in given]
+            self.reset(_of_32_bits(seeds))
             return self.reset_where(None, seeds)
         if forks.jax_hangs:
             raise forks.fork_error(self._who, "reset")
         self._before_call()
-        if seed is not None or self._key is None:
-            self._key = self._key_of(seed)
+        if given is not None or self._key is None:
+            self._key = _key_of(given)
         if not self._has_state:
             self._compile_ahead()
         with transfers():
@@ -163,11 +163,12 @@ class HostLoop:
         if mask is not None:
             n_slots = cast(Any, self.env).n_slots
             mask = require_mask(f"{self._who}: reset", from_torch(mask), n_slots)
+        given = self.checked_seed(seed)
         key = None
-        if np.ndim(seed):
-            key = np.stack([self._key_of(x) for x in self._require_seeds(seed)])
-        elif seed is not None:
-            key = self._key_of(seed)
+        if isinstance(given, list):
+            key = np.stack([_key_of(x) for x in given])
+        elif given is not None:
+            key = _key_of(given)
         with transfers():
             next_key, self._state, result = self._begin(key, mask, state)
         self._key = self._key if next_key is None else next_key
@@ -195,32 +196,22 @@ class HostLoop:
 
         return bool(jax.tree.leaves(jax.eval_shape(first_mask, key_types()[0])))
 
-    def _key_of(self, seed: int | None) -> Any:
-        number = self._seed(seed)
-        with transfers():
-            return jax.random.key_data(jax.random.key(number))
-
-    def _seed(self, seed: int | None) -> int:
-        if seed is not None:
-            seed = require_count(f"{self._who}: reset: expected seed", seed, 0)
-        if seed is None or seed >= 2**32:
-            return int(np.random.SeedSequence(seed).generate_state(1)[0])
-        return seed
-
-    def _require_seeds(self, seeds: Any) -> list[int]:
-        """The seeds of a list, if there is one for each slot, and the slots are copies."""
-        n_slots = getattr(self.env, "n_slots", 1)
-        if len(seeds) != n_slots:
+    def checked_seed(self, seed: Any, method: str = ": reset") -> int | list[int | None] | None:
+        """A seed as an int; a list of them, if the slots are copies; None, also in the list."""
+        who = f"{self._who}{method}"
+        n_slots = self.env.n_slots if isinstance(self.env, BatchedEnv) else 0
+        if not n_slots or not np.ndim(seed):
+            return _require_seed(who, seed)
+        if len(seed) != n_slots:
             raise ValueError(
-                f"{self._who}: reset: expected one seed, or one for each of {n_slots} slots; got "
-                f"{len(seeds)}."
+                f"{who}: expected one seed, or one for each of {n_slots} slots; got {len(seed)}."
             )
         if getattr(self.env, "copied_env", None) is None:
             raise TypeError(
-                f"{self._who}: reset: expected one seed, since the slots of {self.env} do not "
-                "begin apart from each other; got a list."
+                f"{who}: expected one seed, since the slots of {self.env} do not begin apart from "
+                "each other; got a list."
             )
-        return [self._seed(seed) for seed in seeds]
+        return [_require_seed(who, x) for x in seed]
 
     def _before_call(self) -> None:
         for write in getattr(self.env, "_write_first", ()):
@@ -242,12 +233,12 @@ class HostLoop:
         if self._on_device:
             return output
         result = unpack(output)
-        if self._wide_dtypes is None:
+        if not self._is_wider:
             return result
-        obs = _cast(self._wide_dtypes, result.obs)
+        obs = outside(self._obs_space, result.obs)
         final_obs = result.final_obs
         if final_obs is not None:
-            final_obs = _cast(self._wide_dtypes, final_obs)
+            final_obs = outside(self._obs_space, final_obs)
         return result._replace(obs=obs, final_obs=final_obs)
 
     def _to_output(self, result: StepResult) -> Any:
@@ -363,13 +354,29 @@ class HostLoop:
         self._make_programs()
 
 
+def _require_seed(who: str, seed: Any) -> int | None:
+    try:
+        return None if seed is None else require_count(f"{who}: expected seed", seed, 0)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} Pass an int from 0 on, or None for one by chance.") from None
+
+
+def _of_32_bits(seed: Any) -> int:
+    """A seed of up to 32 bits; of a larger one, a list or None, by NumPy's `SeedSequence`."""
+    if isinstance(seed, int) and seed < 2**32:
+        return seed
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+
+def _key_of(seed: int | None) -> Any:
+    number = _of_32_bits(seed)
+    with transfers():
+        return jax.random.key_data(jax.random.key(number))
+
+
 def transfers() -> Any:
     """Allow transfers to the device: a bridge is there for actions and seeds from the host."""
     return jax.transfer_guard_host_to_device("allow")
-
-
-def _cast(dtypes: Any, tree: Any) -> Any:
-    return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, tree)
 
 
 def _copy(result: StepResult) -> StepResult:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from inspect import signature
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.names import require_known
 from envrax.agent_values import require_one_agent
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import from_space, to_space
+from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.peer.containers import mappings_as_dicts
 from envrax.interop.peer.library import require
-from envrax.interop.peer.spaces import outer_dtype
+from envrax.interop.peer.spaces import outside
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
-from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 from envrax.spaces.masks import mask_shape
 
 require("minari", "0.5.4", extra="minari")
+
+from gymnasium.envs.registration import EnvSpec  # noqa: E402
 
 # By name, since a type checker takes `import minari` for this file.
 minari: Any = import_module("minari")
@@ -37,6 +41,8 @@ DATASET_ID_RE: Any = import_module("minari.dataset.minari_dataset").DATASET_ID_R
 get_dataset_path: Any = import_module("minari.storage").get_dataset_path
 
 _WHO = "to_minari"
+_OWN = {"dataset_id", "buffer", "env", "observation_space", "action_space", "jpeg_encoding"}
+_KEYWORDS = [x for x in signature(minari.create_dataset_from_buffers).parameters if x not in _OWN]
 
 
 def to_minari(
@@ -86,30 +92,43 @@ def to_minari(
     -------
     minari.MinariDataset
         What `minari.load_dataset(dataset_id)` returns: `observations` of T + 1 entries, `actions`,
-        `rewards`, `terminations` and `truncations` of T. Episodes that the end of the data cut are
-        truncated.
+        `rewards`, `terminations` and `truncations` of T; rewards are float64, as Minari's collector
+        writes them. Episodes without an end are truncated.
 
     Raises
     ------
     TypeError
-        If `env` is no environment of one agent, or the steps are none, as for `episodes`.
+        If `env` is no environment of one agent, the steps are none, as for `episodes`, or Minari
+        has no such keyword.
     ValueError
-        If there are no steps, they do not fit the spaces of `env`, `env_spec` makes an environment
-        of other spaces, a key of a dict cannot be a name in the file, a dict is empty or an array
-        has no elements, an episode is longer than Minari reads in Arrow and Parquet, 32,767 steps,
-        or the id is malformed or taken.
+        If there are no steps, an episode does not fit the spaces of `env` or lacks its last
+        observation, infos differ in their types, `env_spec` makes an environment of other spaces, a
+        key of a dict cannot be a name in the file, a dict is empty or an array has no elements, an
+        episode is longer than Minari reads in Arrow and Parquet, 32,767 steps, or the id is
+        malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
-            f"{_WHO}: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass the one that was "
-            "played, or one member of a fleet."
+            f"{_WHO}: expected a JaxEnv or a BatchedEnv after the steps; got {_short(env)}. Pass "
+            "the one that was played, or one member of a fleet."
         )
+    require_known(f"{_WHO}: expected the keywords", metadata, _KEYWORDS)
     require_one_agent(_WHO, env)
     batched = isinstance(env, BatchedEnv)
     obs_space = env.single_observation_space if batched else env.observation_space
     action_space = env.single_action_space if batched else env.action_space
+    spec = getattr(env_spec, "spec", env_spec)
+    if isinstance(spec, EnvSpec) and EnvSpec.from_json(spec.to_json()).entry_point is None:
+        raise ValueError(
+            f"{_WHO}: expected `env_spec` of an id in Gymnasium's registry; got that of an object, "
+            f"{spec.id}, which no program can make again. Register it, or leave it out."
+        )
     path = _new_path(dataset_id)
-    found = _checked(_episodes(transitions), obs_space, action_space, record_infos)
+    longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
+    found = _buffers(_episodes(transitions), obs_space, action_space, record_infos, longest)
+    first = next(found, None)  # made now, so that a wrong argument writes nothing
+    if first is None:
+        raise ValueError(f"{_WHO}: expected at least one step; got none.")
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
     try:
         with warnings.catch_warnings():
@@ -120,9 +139,7 @@ def to_minari(
         if env_spec is not None:
             _require_like(dataset.recover_environment(), obs_space, action_space)
         dataset.storage.update_metadata({"envrax_env": repr(env)})
-        longest = 2**15 - 1 if metadata.get("data_format") in ("arrow", "parquet") else sys.maxsize
-        how = obs_space, action_space, record_infos, longest
-        dataset.storage.update_episodes(_to_buffer(x, *how) for x in found)
+        dataset.storage.update_episodes(chain([first], found))
     except BaseException:  # also Ctrl-C
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -145,11 +162,12 @@ def _require_like(made: Any, obs_space: Space, action_space: Space) -> None:
 
 def _new_path(dataset_id: str) -> Path:
     """The folder of a data set that does not exist yet."""
-    match = DATASET_ID_RE.fullmatch(dataset_id)
+    match = DATASET_ID_RE.fullmatch(dataset_id) if isinstance(dataset_id, str) else None
     if match is None or match["version"] is None:
         raise ValueError(
             f"{_WHO}: expected an id of letters, digits, `-` and `_` with a version, such as "
-            f"'cartpole/random-v0'; got {dataset_id!r}. The part before a `/` needs two letters."
+            f"'cartpole/random-v0'; got {_short(dataset_id)}. The part before a `/` needs two "
+            "letters."
         )
     path = get_dataset_path(dataset_id)
     if path.exists():
@@ -158,6 +176,11 @@ def _new_path(dataset_id: str) -> Path:
             "Give it the next version, or call `minari.delete_dataset` first."
         )
     return path
+
+
+def _short(x: Any) -> str:
+    """What an argument is, for a message: steps only by their type."""
+    return type(x).__name__ if isinstance(x, tuple | list) else repr(x)
 
 
 def _episodes(transitions: Any) -> Iterator[Episode]:
@@ -170,65 +193,69 @@ def _episodes(transitions: Any) -> Iterator[Episode]:
     return items if first and isinstance(first[0], Episode) else episodes(items)
 
 
-def _checked(
-    found: Iterator[Episode], obs_space: Space, action_space: Space, record_infos: bool
-) -> Iterator[Episode]:
-    """The same episodes; the first one is made now, fits the spaces, and has legal keys."""
-    first = next(found, None)
-    if first is None:
-        raise ValueError(f"{_WHO}: expected at least one step; got none.")
-    hint = "Pass the environment, with its wrappers, that was played."
-    for name, space in ("obs", obs_space), ("action", action_space):
-        one = jax.tree.map(lambda x: x[0], getattr(first, name))
-        conform(space, one, _WHO, name, hint)
-    for name in ("obs", "action"):
-        _require_writable(name, getattr(first, name))
-    if record_infos and first.info:
-        _require_writable("info", first.info)
-    return chain([first], found)
+def _buffers(
+    found: Iterator[Episode],
+    obs_space: Space,
+    action_space: Space,
+    record_infos: bool,
+    longest: int,
+) -> Iterator[Any]:
+    """The episodes as Minari takes them, each checked when it is made."""
+    hint = "Pass the environment, with its wrappers, that was played, and whole episodes."
+    first_types: Any = None  # of the infos, which Arrow reads only if all are alike
+    for i, episode in enumerate(found):
+        who = f"{_WHO}: episode {i}"
+        n = len(episode.done)
+        if n > longest:
+            raise ValueError(
+                f"{who}: expected at most {longest} steps, which Minari reads whole from this "
+                f'format; got {n}. Write `data_format="hdf5"`.'
+            )
+        obs = conform(obs_space.batch(n + 1), episode.obs, who, "obs", hint)
+        action = conform(action_space.batch(n), episode.action, who, "action", hint)
+        require_reward_shape(who, episode.reward, (n,))
+        info = episode.info if record_infos else {}
+        for name, tree in ("obs", obs), ("action", action), *[("info", info)] * bool(info):
+            _require_writable(who, name, tree)
+        infos = _infos(info)
+        types = {name: (x[0].shape, x[0].dtype) for name, x in infos.items()}
+        first_types = types if first_types is None else first_types
+        if types != first_types:
+            raise ValueError(
+                f"{who}: expected infos with the names, shapes and dtypes of those before; got "
+                f"{types} after {first_types}. Write them as another data set."
+            )
+        truncated = episode.truncated.copy()
+        truncated[-1] |= not episode.terminated[-1]
+        yield EpisodeBuffer(
+            observations=outside(obs_space, obs),
+            actions=outside(action_space, action),
+            rewards=episode.reward.astype(np.float64),  # as Minari's own collector writes them
+            terminations=episode.terminated,
+            truncations=truncated,
+            infos=infos,
+        )
 
 
-def _require_writable(where: str, tree: Any) -> None:
+def _require_writable(who: str, where: str, tree: Any) -> None:
     """Raise a ValueError for what the file could not hold, or would take for something else."""
     if is_mapping(tree):
         for key, value in tree.items():
             if not isinstance(key, str) or "/" in key or key in ("", "."):
                 raise ValueError(
-                    f"{_WHO}: expected keys that are names in a file, without a slash; got {key!r} "
+                    f"{who}: expected keys that are names in a file, without a slash; got {key!r} "
                     f"in `{where}`. Rename it: `TransformObservation` renames observations."
                 )
-            _require_writable(f"{where}[{key!r}]", value)
+            _require_writable(who, f"{where}[{key!r}]", value)
     elif is_list(tree):
         for i, value in enumerate(tree):
-            _require_writable(f"{where}[{i}]", value)
+            _require_writable(who, f"{where}[{i}]", value)
     is_empty = 0 in tree.shape[1:] if isinstance(tree, np.ndarray) else not tree
     if is_empty:
         raise ValueError(
-            f"{_WHO}: expected arrays with elements; got none in `{where}`. Leave it out, with a "
+            f"{who}: expected arrays with elements; got none in `{where}`. Leave it out, with a "
             "wrapper or by `steps._replace`."
         )
-
-
-def _to_buffer(
-    episode: Episode, obs_space: Space, action_space: Space, record_infos: bool, longest: int
-) -> Any:
-    if len(episode.done) > longest:
-        raise ValueError(
-            f"{_WHO}: expected episodes of at most {longest} steps, which Minari reads whole from "
-            f'this format; got one of {len(episode.done)}. Write `data_format="hdf5"`.'
-        )
-    return EpisodeBuffer(
-        observations=map_leaves(_cast, obs_space, episode.obs),
-        actions=map_leaves(_cast, action_space, episode.action),
-        rewards=_writable(episode.reward),
-        terminations=episode.terminated,
-        truncations=episode.truncated,
-        infos=_infos(episode.info) if record_infos else None,
-    )
-
-
-def _cast(space: Space, x: np.ndarray) -> np.ndarray:
-    return x.astype(outer_dtype(space), copy=False)
 
 
 def _writable(x: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ class PufferBatch(PufferEnv):
         self.single_observation_space = to_space(batched_env.single_observation_space)
         self.single_action_space = to_space(batched_env.single_action_space)
         super().__init__(buf)  # the buffers
-        self._seed = seed
+        self._seed = self._loop.checked_seed(seed, "")
         self._truncation_ends = truncation_ends
 
     def reset(self, seed: int | None = None) -> tuple[Any, list[dict[str, Any]]]:

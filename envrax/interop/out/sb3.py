@@ -58,9 +58,9 @@ class Sb3VecEnv(VecEnv):
 
     def seed(self, seed: int | Sequence[int] | None = None) -> Sequence[int | None]:
         """Seed the next reset: by one seed, or by a list with one for each slot."""
-        given: Any = seed
-        seeds = list(given) if np.ndim(given) else super().seed(given)
-        self._seed = seeds if np.ndim(given) else seeds[0]
+        given = self._loop.checked_seed(seed, ": seed")
+        seeds = given if isinstance(given, list) else super().seed(given)
+        self._seed = seeds if isinstance(given, list) else seeds[0]
         return seeds
 
     def step_async(self, actions: np.ndarray) -> None:

@@ -150,5 +150,30 @@ def outer_dtype(space: Space) -> Any:
     return map_leaves(of_leaf, space)
 
 
+def outside(space: Space, x: Any) -> Any:
+    """One or more elements of a space, as arrays of NumPy in the dtypes of `outer_dtype`."""
+
+    def of_leaf(leaf: Space, x: Any) -> Any:
+        return within(leaf, outer_dtype(leaf), x)
+
+    return map_leaves(of_leaf, space, x)
+
+
+def within(space: Space, dtypes: Any, x: Any) -> Any:
+    """
+    One or more elements of a space that is not nested, in a wider dtype, within its bounds.
+
+    JAX's float32 may round a bound of float64 outwards: what is at it comes to the bound. Numbers
+    that are outside in float32 too stay outside.
+    """
+
+    if not isinstance(space, Box) or x.dtype == dtypes or kind(space.dtype) != "float":
+        return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, x)
+    low, high = space.limits()
+    inside = (x >= low) & (x <= high)
+    wide = x.astype(dtypes)
+    return cast(Any, np).where(inside, wide.clip(*bounds_of(space)), wide)
+
+
 def _scalar(x: np.ndarray) -> Any:
     return x.item() if x.ndim == 0 else x

@@ -178,23 +178,26 @@ def _ends_at(probe: Probe, step: int) -> bool:
 
 
 def limit_is_in_the_config(probe: Probe) -> Faults:
-    """The number of steps truncates no episode before `config.max_steps`, and another \
+    """No episode is truncated before `config.max_steps` but where `at_limit` says so, and another \
 `max_steps` moves the limit. Not checked with wrappers, which may have a limit of their own."""
     limit = probe.env.config.max_steps
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
-    seen = [int(t.state.step) for t in probe.numpy_transitions if _is_limit(t)]
+    truncated = [t for t in probe.transitions if _is_truncation(t)]
+    seen = [int(t.state.step) for t in truncated if not probe.env.at_limit(t.state)]
     steps = [step for step in {limit - 1, *seen[:1]} if 1 < step < limit]
     found = next(filter(None, (_counted_limit(probe, step) for step in steps)), None)
     if found or (found := _repeated_limit(probe, seen[:2], limit)):
         fix = (
-            "Truncate where `step >= self.config.max_steps`, and nowhere before. If the game "
-            'itself ends there, set `info["terminated"]`. An adapter returns its limit from '
-            f"`limit`, and `envrax.wrap` takes max_steps={found}."
+            "Truncate where `self.at_limit(state)`, and override it for a limit of your own. If "
+            'the game itself ends there, set `info["terminated"]`. An adapter returns its limit '
+            f"from `limit`, and `envrax.wrap` takes max_steps={found}."
         )
         expected = f"no time limit before `config.max_steps`, {limit}"
         yield Fault(".step", expected, f"one at step {found}", fix)
-    elif limit > 1 and (limit in seen or _ends_only_at(probe, limit)):
+        return
+    ends_there = any(t.state.step == limit for t in truncated)
+    if limit > 1 and (ends_there or _ends_only_at(probe, limit)):
         yield from _stays_with_another_config(probe, limit)
 
 
@@ -216,7 +219,7 @@ def _stays_with_another_config(probe: Probe, limit: int) -> Faults:
         yield Fault(".step", expected, f"one at step {limit}", fix)
 
 
-def _is_limit(t: Transition) -> bool:
+def _is_truncation(t: Transition) -> bool:
     """Whether a step ends the episode, and does not say that this is a termination."""
     return bool(t.state.done) and not bool(t.info.get("terminated", False))
 
@@ -226,7 +229,8 @@ def _counted_limit(probe: Probe, step: int) -> int | None:
 
     def ends(state: Any, step: int) -> bool:
         action, before = probe.action(0, state), state.replace(step=jnp.int32(step - 1))
-        return _is_limit(Transition(before, action, *probe.step(before, action)))
+        t = Transition(before, action, *probe.step(before, action))
+        return _is_truncation(t) and not probe.env.at_limit(t.state)
 
     keys = jax.random.split(probe.other_rng, _EPISODES)
     starts = [probe.at_reset[1], *(probe.reset(key)[1] for key in keys)]
@@ -243,7 +247,7 @@ def _repeated_limit(probe: Probe, seen: list[int], limit: int) -> int | None:
     if not seen or seen[0] >= limit or "truncated" not in probe.uncompiled[0].info:
         return None
     again = probe.run_to_end(probe.reset(probe.other_rng)[1])
-    others = [*seen[1:], *(int(t.state.step) for t in again if _is_limit(t))]
+    others = [*seen[1:], *(int(t.state.step) for t in again if _is_truncation(t))]
     return seen[0] if {*others} == {seen[0]} else None
 
 

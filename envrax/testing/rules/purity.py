@@ -46,15 +46,13 @@ or a `cached_property`, nor anywhere that the next trace reads."""
     # A call before the trace would fill caches with arrays, and so hide leaks into them.
     with without_cached_properties(env):
         for trace in (reset, step, action_mask):
-            before = traced_attributes(env)
             read = _leak_read(trace)
-            after = traced_attributes(env)
-            added = {name: place for name, place in after.items() if name not in before}
-            if not added and not read:
+            kept = traced_attributes(env)
+            if not kept and not read:
                 continue
-            probe.traced_attributes = set(after)
-            places = [*added.values(), *after.values()]
-            got = f"one in {places[0]}" if places else f"one that the next call reads{read}"
+            probe.traced_attributes = set(kept)
+            place = next(iter(kept.values()), "")
+            got = f"one in {place}" if place else f"one that the next call reads{read}"
             fix = (
                 "Keep what changes in the state, as a field of its class; compute tables in "
                 "`__init__`."
