@@ -121,19 +121,26 @@ def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
         copied = copy.copy(x)
         copied.update({name: _rebuild(change, value) for name, value in x.items()})
         return copied
-    is_leaf = jax.tree_util.all_leaves([x])
-    cls = cast(type[Any], type(x))
-    is_value = dataclasses.is_dataclass(cls) and cls.__eq__ is not object.__eq__
-    if isinstance(x, Config) or (is_leaf and is_value):
+    fields = value_fields(x)
+    if fields is not None:
         copied = copy.copy(x)
-        names = getattr(x, "__dict__", None) or x.__dataclass_fields__  # which has `__slots__`
-        _set_fields(copied, {name: _rebuild(change, getattr(x, name)) for name in names})
+        _set_fields(copied, {name: _rebuild(change, value) for name, value in fields.items()})
         if isinstance(x, Config):
             _set_fields(copied, {"_frozen": True})
         return copied
-    if is_leaf:
+    if jax.tree_util.all_leaves([x]):
         return change(x)
     return jax.tree.map(partial(_rebuild, change), x, is_leaf=lambda child: child is not x)
+
+
+def value_fields(x: Any) -> dict[str, Any] | None:
+    """What a config, or a dataclass that is compared by value and no pytree, holds; else None."""
+    cls = cast(type[Any], type(x))
+    is_value = dataclasses.is_dataclass(cls) and cls.__eq__ is not object.__eq__
+    if not isinstance(x, Config) and not (is_value and jax.tree_util.all_leaves([x])):
+        return None
+    names = getattr(x, "__dict__", None) or x.__dataclass_fields__  # which has `__slots__`
+    return {name: getattr(x, name) for name in names}
 
 
 def _read_only(x: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from envrax import libraries
 from envrax._checks.names import available, close_matches, did_you_mean, search
 from envrax._checks.packages import how_to_install, import_whole
+from envrax.config import value_fields
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
@@ -250,7 +251,14 @@ def _same_values(a: Any, b: Any) -> bool:
     """Whether two configs are equal; `==` has no answer for arrays in them."""
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
-    return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
+    return all(map(_same_leaf, jax.tree.leaves(a), jax.tree.leaves(b)))
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    fields = value_fields(a)
+    if fields is not None and type(a) is type(b):
+        return _same_values(fields, value_fields(b))
+    return np.array_equal(a, b)
 
 
 def copied(spec: EnvSpec) -> EnvSpec:

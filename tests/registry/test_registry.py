@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import chex
+import numpy as np
 import pytest
 from fakes import CounterEnv, VectorConfig, VectorEnv
 
@@ -42,6 +43,22 @@ def test_specs_are_frozen_and_equal_by_value() -> None:
     assert len({spec(3, 2), spec(3, 2)}) == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         spec(3, 2).name = "B-v0"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_specs_with_a_dataclass_of_arrays_are_equal_by_value() -> None:
+    @dataclasses.dataclass
+    class Table:
+        rows: Any
+
+    @chex.dataclass
+    class TableConfig(VectorConfig):
+        table: Any = None
+
+    def spec(*rows: float) -> EnvSpec:
+        return EnvSpec("A-v0", CounterEnv, TableConfig(table=[Table(np.array(rows))]))
+
+    assert spec(1, 2) == spec(1, 2) != spec(1, 3)
+    assert spec(1, 2) != EnvSpec("A-v0", CounterEnv, TableConfig(table=[np.array([1, 2])]))
 
 
 @pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
