@@ -75,6 +75,19 @@ def test_a_second_wall_never_comes_in_jaxtari_s_breakout() -> None:
     assert by_hand(lambda: game.JaxBreakout._get_done.__wrapped__(None, state))()
 
 
+def test_a_day_of_jaxtari_s_enduro_has_441_seconds() -> None:
+    consts = called(module("jaxtari.games.jax_enduro").EnduroConstants)
+    assert (consts.day_cycle_time, consts.frame_rate) == (441, 60)  # in ALE 13,312 frames
+
+
+def test_the_rival_s_fish_cost_nothing_in_jaxtari_s_fishing_derby() -> None:
+    game = module("jaxtari.games.jax_fishingderby").FishingDerby
+    scores = [
+        SimpleNamespace(p1=SimpleNamespace(score=0), p2=SimpleNamespace(score=x)) for x in (0, 6)
+    ]
+    assert game._get_reward.__wrapped__(None, *scores) == 0
+
+
 def test_no_conic_view_of_jaxmarl_s_smax_has_the_first_ally() -> None:
     def seen(view: str) -> Any:
         env = called(module("jaxmarl").make, "SMAX", observation_type=view)

@@ -193,6 +193,18 @@ def test_advantages_of_skrl_run_through_time_limits() -> None:
     assert through == returns(no, False) and through > cut
 
 
+def test_several_rows_of_skrl_are_torn_apart() -> None:
+    torch, memories = module("torch"), module("skrl.memories.torch")
+    memory = memories.RandomMemory(memory_size=6, num_envs=1, device="cpu")
+    rows = torch.arange(3.0)[:, None]
+    for name in ("observations", "rewards"):
+        memory.create_tensor(name, size=1, dtype=torch.float32)
+    memory.add_samples(observations=rows, rewards=rows)
+    for name, first in (("observations", 0), ("rewards", 3)):
+        stored = memory.get_tensor_by_name(name)[:, 0]
+        assert torch.equal(stored[first : first + 3], rows) and stored.isnan().sum() == 3
+
+
 def test_a_plain_buffer_of_torchrl_does_not_mark_the_ends_of_slices() -> None:
     torch, data = module("torch"), module("torchrl.data")
     tensordict = module("tensordict").TensorDict
