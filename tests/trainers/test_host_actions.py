@@ -31,13 +31,13 @@ OWN = spaces.Dict(
 )
 
 
-class Strict(gymnasium.Env):
+class Strict(gymnasium.Env[Any, Any]):
     """It keeps the actions that it gets."""
 
     observation_space = spaces.Box(-1, 1, (1,))
     action_space = OWN
 
-    def reset(self, seed: Any = None, options: Any = None) -> Any:
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         self.got: list[Any] = []
         return np.zeros(1, np.float32), {}
 
@@ -82,8 +82,13 @@ def test_what_is_in_our_space_is_in_that_of_the_simulator(make: Any) -> None:
 class Edge(envrax.EpisodicEnv[envrax.Box, envrax.Box, envrax.EnvState, envrax.EnvConfig]):
     """It stands at the float32 of pi."""
 
-    observation_space = envrax.Box(-np.pi, np.pi, (2,), np.float64)
-    action_space = envrax.Box(-0.1, 0.1, (1,), np.float64)
+    @property
+    def observation_space(self) -> envrax.Box:
+        return envrax.Box(-np.pi, np.pi, (2,), np.float64)
+
+    @property
+    def action_space(self) -> envrax.Box:
+        return envrax.Box(-0.1, 0.1, (1,), np.float64)
 
     def begin(self, key: Any, **episode: Any) -> Any:
         return envrax.EnvState(**episode)
