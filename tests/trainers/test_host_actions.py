@@ -46,9 +46,21 @@ class Strict(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-class Single(Strict):
-    def reset(self, seed: Any = None, options: Any = None) -> Any:
-        return super().reset()[0]
+class Single:
+    """The same by the protocol of `from_host`."""
+
+    def __init__(self) -> None:
+        self.env = Strict()
+
+    @property
+    def got(self) -> list[Any]:
+        return self.env.got
+
+    def reset(self, seed: int) -> Any:
+        return self.env.reset(seed=seed)[0]
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(action)
 
 
 def by_gymnasium() -> Any:
