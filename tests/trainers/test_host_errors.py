@@ -210,8 +210,10 @@ def test_a_refused_action_does_not_lose_the_state() -> None:
 def test_wrong_actions_and_calls_after_close(name: str) -> None:
     with HOSTS[name]() as env:
         _, state = env.reset(KEY)
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(ValueError, match=r"shape .* got a list of length 3"):
             env.step(state, [0, 1, 0])
+        with pytest.raises(ValueError, match=r"shape .* got a tuple of length 1"):
+            env.step(state, (0,))
         with pytest.raises(TypeError, match="float"):
             env.step(state, [0.5, 1.0])
         with pytest.raises(ValueError, match="slot 0"):

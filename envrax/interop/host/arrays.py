@@ -135,7 +135,8 @@ def to_numpy(x: Any) -> Any:
     if is_mapping(x):
         return {name: to_numpy(item) for name, item in x.items()}
     if is_list(x):
-        return tuple(map(to_numpy, x))
+        items = map(to_numpy, x)
+        return [*items] if isinstance(x, list) else tuple(items)  # as messages name it
     if is_traced(x) or not isinstance(x, jax.Array):
         return x
     return x if kind(x.dtype) == "other" else np.asarray(x)  # keys are refused later
