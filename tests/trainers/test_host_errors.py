@@ -158,6 +158,21 @@ def test_missing_infos_are_an_error() -> None:
         env.step(state, [0, 1])  # after an error, no state is valid
 
 
+LOAD = {"load": Box(-np.inf, np.inf, ())}
+
+
+@each_mode
+@pytest.mark.parametrize("keys", [("prob",), LOAD])
+def test_infos_in_a_list_are_refused_before_a_step(mode: AutoresetMode, keys: Any) -> None:
+    """Gymnasium's own wrapper makes that list; only in `SAME_STEP` mode is it built around."""
+    with pytest.raises(
+        (TypeError, ValueError), match=r"^from_gymnasium_vec.*: expected .*DictInfoToList"
+    ):
+        from_gymnasium_vec(gym_vector.DictInfoToList(sync(mode)), info_keys=keys).reset(KEY)
+    if mode is SAME_STEP:
+        stepped(gym_vector.DictInfoToList(sync(mode)), [0, 1])
+
+
 @pytest.mark.parametrize("name", HOSTS)
 def test_only_the_newest_state_can_be_stepped_and_drawn(name: str) -> None:
     env, other = HOSTS[name](), HOSTS[name]()
