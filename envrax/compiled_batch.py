@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -122,11 +122,12 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         rngs = None if rng is None else self._slot_keys(rng)
         first, state, began = self._begin_slots(mask, state, rngs, starts)
         # `obs` came in tuples and dicts; what the environment has in their place is returned.
-        structure: Any = jax.tree.structure(first)
-        places = self._in_plain_containers(structure.unflatten(range(structure.num_leaves)))
+        leaves, structure = cast(Any, jax.tree.flatten(first))
+        places = self._in_plain_containers(jax.tree.unflatten(structure, range(len(leaves))))
         found = jax.tree.leaves(where_slots(began, self._in_plain_containers(first), obs))
-        by_place: dict[int, Any] = dict(zip(jax.tree.leaves(places), found, strict=True))
-        return structure.unflatten([by_place[i] for i in sorted(by_place)]), state
+        by_place: Any = dict(zip(jax.tree.leaves(places), found, strict=True))
+        in_order = [by_place[place] for place in range(len(leaves))]
+        return jax.tree.unflatten(structure, in_order), state
 
     def _in_plain_containers(self, obs: Any) -> Any:
         return map_leaves(lambda _, x: x, self.single_observation_space, obs)
