@@ -53,7 +53,7 @@ def _by_slot(value: Any, where: np.ndarray[Any, Any]) -> Any:
         return cast(Any, value)
     by_slot = np.full(where.shape, None, object)
     leaves = jax.tree.leaves(value)
-    structure: Any = jax.tree.structure(value)
+    structure = cast(Any, jax.tree.structure(value))
     for slot in np.flatnonzero(where):
         by_slot[slot] = structure.unflatten([_scalar(x[slot]) for x in leaves])
     return by_slot
