@@ -19,6 +19,7 @@ from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import with_shardings
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform, conformed_types
 
 _PROGRAMS = "_reset_program", "_step_program", "_begin_program", "_mask_program", "_active_program"
@@ -120,7 +121,15 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             mask, obs = reshard((mask, obs), self.layout)
         rngs = None if rng is None else self._slot_keys(rng)
         first, state, began = self._begin_slots(mask, state, rngs, starts)
-        return where_slots(began, first, obs), state
+        # `obs` came in tuples and dicts; what the environment has in their place is returned.
+        leaves, structure = jax.tree.flatten(first)
+        places = self._in_plain_containers(jax.tree.unflatten(structure, range(len(leaves))))
+        found = jax.tree.leaves(where_slots(began, self._in_plain_containers(first), obs))
+        by_place = dict(zip(jax.tree.leaves(places), found, strict=True))
+        return jax.tree.unflatten(structure, [by_place[i] for i in range(len(leaves))]), state
+
+    def _in_plain_containers(self, obs: Any) -> Any:
+        return map_leaves(lambda _, x: x, self.single_observation_space, obs)
 
     def _mask_slots(self, state: Any) -> Any:
         """`action_mask` as a pure function."""

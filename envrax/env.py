@@ -223,7 +223,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         Whether a state is at the time limit: a bool scalar, by default `step >= config.max_steps`.
 
         It alone decides what an end without a reason is. An environment or a wrapper with a limit
-        of its own, or with another count of steps, overrides it.
+        of its own overrides it: `super().at_limit(state) | (state.step >= state.limit)`. Without
+        the first part, `max_steps` no longer counts.
         """
         return state.step >= self.config.max_steps
 

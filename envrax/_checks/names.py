@@ -46,7 +46,7 @@ def require_known(
 def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Advice on unknown names: a close match, else to leave them out or use the dict `params`."""
     known = list(known)
-    close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1, 0.7)]
+    close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1, 0.65)]
     words = [name for name in unknown if len(name) > 2]
     close = close or [x for x in known if any(word in x for word in words)]
     inside = ", or put it into the dict `params`" if "params" in known else ""

@@ -350,6 +350,8 @@ def play_step(
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
+        if not isinstance(action, jax.Array):  # such as a list of one number for each slot
+            action = conform(env.action_space, action, f"{type(env).__name__}.step")
         has_last = shows_last(env)
         options = StepOptions(final_obs=has_last, reasons=True, straight=straight)
         obs, state, reward, done, info = step_with(env, position.env_state, action, options)

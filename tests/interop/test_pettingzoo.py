@@ -41,6 +41,28 @@ def test_the_tests_of_pettingzoo_pass(name: str) -> None:
     parallel_seed_test(lambda: to_pettingzoo(env), num_cycles=20)
 
 
+class Steps(ChaseWorld):
+    """Whole numbers are observed."""
+
+    @property
+    def observation_space(self) -> Any:
+        return envrax.Dict({agent: envrax.Discrete(99) for agent in self.agents})
+
+    def observe(self, state: Any) -> Any:
+        return {agent: state.step for agent in self.agents}
+
+
+def test_whole_numbers_are_numbers_of_numpy() -> None:
+    """PettingZoo's test of turns reads their dtype."""
+    from pettingzoo.test import api_test
+    from pettingzoo.utils import parallel_to_aec
+
+    world = to_pettingzoo(Steps())
+    api_test(parallel_to_aec(world), 20)
+    obs, _ = world.reset(seed=0)
+    assert all(type(x) is np.int64 and x in {0: "a key"} for x in obs.values())
+
+
 def test_actions_of_pytorch_are_in_the_spaces() -> None:
     """With int32 spaces, PettingZoo's wrapper raised."""
     from pettingzoo.utils import parallel_to_aec

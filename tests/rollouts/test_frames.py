@@ -119,6 +119,23 @@ def test_samples_are_those_of_the_rollout(case: tuple[int, int, int, int]) -> No
         np.testing.assert_allclose(counts, mean, atol=5 * np.sqrt(mean))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_pieces_that_do_not_follow_one_another_are_kept_whole(compiled: bool) -> None:
+    """Of two rollouts, backwards, and with a gap."""
+    env = small_vec(envrax.FrameStackObservation(Noise(EnvConfig(max_steps=9)), n_stack=3), 2)
+    steps = jax.tree.map(lambda *x: jnp.concatenate(x), played(env, 30), played(env, 31))
+    numbers = jnp.arange(steps.done.size, dtype=jnp.int32).reshape(steps.done.shape)
+    steps = steps._replace(extras=numbers)
+    plain = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), steps)
+    buffer = FrameBuffer.init(part(steps, 0, 5), 2000)
+    for begin in (30, 35, 8, 50, 55, 9):
+        piece = part(steps, begin, begin + 5)
+        buffer = add(buffer, piece) if compiled else buffer.add(piece)
+    batch = sample(buffer, jax.random.key(0), 2000)
+    assert_trees_equal(batch, jax.tree.map(lambda x: x[batch.extras], plain))
+    assert len(np.unique(batch.extras)) == 2 * 31  # four of 35 rows stand in it twice
+
+
 def test_it_fills_in_a_scan_and_under_vmap() -> None:
     """The buffer is the same, however the steps are divided, and for each seed as alone."""
     env = small_vec(envrax.FrameStackObservation(Noise(EnvConfig(max_steps=6)), n_stack=3), 2)

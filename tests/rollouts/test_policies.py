@@ -339,3 +339,13 @@ def test_what_is_no_function_or_no_number_is_named(
 ) -> None:
     with pytest.raises(TypeError, match=message):
         envrax.rollout(BATCH, policy, at, 3, collect=collect)
+
+
+@pytest.mark.parametrize("action", [[0, 1, 2], (0, 1, 2), np.array([0, 1, 2], np.int8)])
+def test_actions_are_kept_as_they_are_stepped(action: Any) -> None:
+    """A list of one number for each slot is no pytree of three."""
+    env = VecEnv(CountingEnv(), 3)
+    position = envrax.start(env, jax.random.key(0))
+    _, steps = envrax.rollout(env, lambda memory, *_: (action, memory, None), position, 4)
+    assert isinstance(steps.action, jax.Array) and steps.action.shape == (4, 3)
+    assert steps.action[0].tolist() == steps.reward[0].tolist() == [0, 1, 2]

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -99,6 +100,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mask": (lambda: many().reset(options={"reset_mask": [True] * 2}), ValueError, "DISABLED"),
     "seed below 0": (lambda: (env := sb3(), env.seed(-1), env.reset()), ValueError, "seed"),
     "one seed too many": (lambda: many().reset(seed=[1, 2, 3]), ValueError, "seed"),
+    "a key as seeds": (
+        lambda: many().reset(seed=jax.random.PRNGKey(0)),
+        TypeError,
+        "2 ints; got a JAX array of uint32, which may be a key",
+    ),
+    "seeds in lists": (
+        lambda: many().reset(seed=[[1, 2], [3]]),
+        TypeError,
+        r"to_gymnasium_vec: reset: expected seed to be an int; got \[1, 2\]",
+    ),
     "nested observations": (lambda: sb3(NestedEnv()), TypeError, "Flatten"),
     "an info of Gymnasium's": (lambda: named("final_info"), ValueError, "final_info"),
     "an info of a mask": (lambda: named("_truth"), ValueError, "truth"),

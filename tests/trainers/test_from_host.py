@@ -17,7 +17,7 @@ import pytest
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import Box, Dict, Discrete, Tuple
+from envrax import Box, Dict, Discrete, MultiDiscrete, Tuple
 from envrax.interop import from_gymnasium_vec, from_host
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.seeds import seed_of
@@ -327,6 +327,91 @@ def test_refusals() -> None:
     lacks = carts(infos={"far": Discrete(2)})
     with pytest.raises(ValueError, match="an info 'far' from every step"):
         lacks.step(lacks.reset(KEY)[1], ones)
+
+
+@pytest.mark.parametrize("place", ["obs", "reward", "info"])
+@pytest.mark.parametrize(("sent", "fits"), [(2**24 + 1, False), (2**25, True), (2**63 - 1, False)])
+def test_an_integer_that_a_float_cannot_hold_is_refused(place: str, sent: int, fits: bool) -> None:
+    class Whole:
+        def reset(self, seed: int) -> Any:
+            return np.zeros(1, np.int64)
+
+        def step(self, action: Any) -> Any:
+            given: dict[str, int] = {"obs": 0, "reward": 0, "info": 0, place: sent}
+            return np.array([given["obs"]]), given["reward"], False, False, given
+
+    env = carts(Whole, width=1, infos={"info": Box(-np.inf, np.inf, ())})
+    state = env.reset(KEY)[1]
+    if not fits:
+        with pytest.raises(ValueError, match=f"numbers that float32 holds; got {sent}"):
+            env.step(state, np.ones(N, np.int32))
+        return
+    obs, _, reward, _, infos = env.step(state, np.ones(N, np.int32))
+    assert {"obs": obs[0, 0], "reward": reward[0], "info": infos["info"][0]}[place] == sent
+
+
+ALL, SOME = np.ones(3, bool), np.arange(3) > 0
+PARTS = Dict(k=Discrete(3), c=Box(-1, 1, (1,)), t=Tuple((Discrete(3), MultiDiscrete([2, 3]))))
+PADDED = np.array([[True, True, False], [True] * 3])
+EVERY = {"k": ALL, "c": None, "t": (ALL, PADDED)}
+
+
+class Masked:
+    """It gives the mask of its class."""
+
+    mask: Any = None
+
+    def reset(self, seed: int) -> Any:
+        return np.zeros(1, np.float32)
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 1.0, False, False
+
+    def action_mask(self) -> Any:
+        return self.mask
+
+
+@pytest.mark.parametrize(
+    ("space", "mask", "expected"),
+    [
+        (PARTS, None, EVERY),
+        (PARTS, {"k": None, "c": None, "t": None}, EVERY),
+        (PARTS, {"k": SOME, "c": None, "t": None}, {**EVERY, "k": SOME}),
+        (
+            PARTS,
+            {"k": SOME, "c": None, "t": [SOME, None]},
+            {"k": SOME, "c": None, "t": (SOME, PADDED)},
+        ),
+        (Discrete(3), None, ALL),
+        (Box(-1, 1, (1,)), None, None),
+    ],
+)
+def test_a_mask_of_none_says_that_all_is_legal(space: Any, mask: Any, expected: Any) -> None:
+    env = carts(type("Some", (Masked,), {"mask": mask}), 2, 1, space, final_obs=True)
+    env.simulator.all[1].mask = expected  # the others say it in full
+    _, state = env.reset(KEY)
+    both = jax.tree.map(lambda x: np.stack([x, x]), expected)
+    assert_trees_equal(env.action_mask(state), both)
+    actions = env.action_space.sample(KEY)
+    for step in (env.step, jax.jit(env.step)):
+        _, state, *_, infos = step(state, actions)
+        assert_trees_equal(env.action_mask(state), both)
+        assert_trees_equal(infos.get("final_mask"), both)
+
+
+@pytest.mark.parametrize(
+    ("mask", "wrong"),
+    [
+        ({"k": ALL, "t": None}, r"action_mask\(\) to be a dict with keys .* None for a part"),
+        ({"k": ALL, "c": np.ones(1, bool), "t": None}, r"action_mask\(\)\['c'\] to be None"),
+        ({"k": ALL[:2], "c": None, "t": None}, r"\['k'\] to be of shape \(3,\); got \(2,\) bool"),
+        ({"k": ALL, "c": None, "t": (ALL,)}, r"\['t'\] to be a tuple of length 2"),
+    ],
+)
+def test_a_mask_of_another_form_is_refused(mask: Any, wrong: str) -> None:
+    env = carts(type("Wrong", (Masked,), {"mask": mask}), 2, 1, PARTS)
+    with pytest.raises(ValueError, match=f"from_host: expected .*{wrong}"):
+        env.reset(KEY)
 
 
 @pytest.mark.parametrize("threads", [0, 3])

@@ -158,6 +158,21 @@ def test_missing_infos_are_an_error() -> None:
         env.step(state, [0, 1])  # after an error, no state is valid
 
 
+LOAD = {"load": Box(-np.inf, np.inf, ())}
+
+
+@each_mode
+@pytest.mark.parametrize("keys", [("prob",), LOAD])
+def test_infos_in_a_list_are_refused_before_a_step(mode: AutoresetMode, keys: Any) -> None:
+    """Gymnasium's own wrapper makes that list; only in `SAME_STEP` mode is it built around."""
+    with pytest.raises(
+        (TypeError, ValueError), match=r"^from_gymnasium_vec.*: expected .*DictInfoToList"
+    ):
+        from_gymnasium_vec(gym_vector.DictInfoToList(sync(mode)), info_keys=keys).reset(KEY)
+    if mode is SAME_STEP:
+        stepped(gym_vector.DictInfoToList(sync(mode)), [0, 1])
+
+
 @pytest.mark.parametrize("name", HOSTS)
 def test_only_the_newest_state_can_be_stepped_and_drawn(name: str) -> None:
     env, other = HOSTS[name](), HOSTS[name]()
@@ -210,8 +225,10 @@ def test_a_refused_action_does_not_lose_the_state() -> None:
 def test_wrong_actions_and_calls_after_close(name: str) -> None:
     with HOSTS[name]() as env:
         _, state = env.reset(KEY)
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(ValueError, match=r"shape .* got a list of length 3"):
             env.step(state, [0, 1, 0])
+        with pytest.raises(ValueError, match=r"shape .* got a tuple of length 1"):
+            env.step(state, (0,))
         with pytest.raises(TypeError, match="float"):
             env.step(state, [0.5, 1.0])
         with pytest.raises(ValueError, match="slot 0"):

@@ -186,6 +186,13 @@ def test_what_has_no_elements_is_refused_by_name(info: Any, folder: Path) -> Non
     assert not [*folder.iterdir()]
 
 
+def test_what_is_none_in_an_info_is_left_out() -> None:
+    """A mask is None for a part of the actions that has none."""
+    env = Told(info={"mask": {"part": jnp.ones(3), "free": None}})
+    found = to_minari(ID, pieces(env, 1), env, record_infos=True)
+    assert found[0].infos["mask"].keys() == {"part"}
+
+
 def test_minari_s_metadata_and_the_environment_again() -> None:
     register("classic")
     env = envrax.make_vec("classic/CartPole-v0", 2, max_steps=7)
@@ -212,6 +219,8 @@ def test_episodes_may_be_chosen_and_added(data_format: str) -> None:
     dataset = to_minari(ID, chain(whole, whole[:2]), env, data_format=data_format)
     assert len(dataset) == len(whole) + 2 > 3
     same(dataset[-1].observations, whole[1].obs)
+    one = to_minari("demo/one-v0", whole[0], env, data_format=data_format)
+    same([x.observations for x in one], [whole[0].obs])
     assert not any(x.truncations.any() for x in dataset)
 
 

@@ -1,7 +1,8 @@
 """Auto-reset off, and episodes that begin in the slots of a mask."""
 
+from collections import OrderedDict
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +14,20 @@ from helpers import assert_trees_close, assert_trees_equal, plain, slow_but, sma
 from reset_after_envs import CountEpisodes
 
 import envrax
-from envrax import FrameStackObservation, VecEnv, evaluate, rollout, start
+from envrax import (
+    Box,
+    Dict,
+    Discrete,
+    FrameStackObservation,
+    Tuple,
+    VecEnv,
+    evaluate,
+    rollout,
+    start,
+)
 from envrax.autoreset import Select
 from envrax.multi_agent import agents_as_slots
-from envrax.testing import NimWorld, report_batched_env
+from envrax.testing import CountingEnv, NimWorld, report_batched_env
 from envrax.wrappers.vector import (
     BatchedWrapper,
     NormalizeObservation,
@@ -241,3 +252,39 @@ def test_a_reset_where_of_the_user_counts_within_another_wrapper() -> None:
     found, _ = env.reset_where(mask, obs, state)
     assert (found[:2] == 7).all()
     assert_trees_equal(found[2:], obs[2:])
+
+
+class Seen(NamedTuple):
+    number: Any
+    step: Any
+
+
+class ByName(CountingEnv):
+    @property
+    def observation_space(self) -> Any:
+        return Tuple((Box(0, 99, (), jnp.int32), Discrete(9)))
+
+    def observe(self, state: Any) -> Any:
+        return Seen(state.number, state.step)
+
+
+class InOrder(ByName):
+    @property
+    def observation_space(self) -> Any:
+        return Dict(number=Box(0, 99, (), jnp.int32), step=Discrete(9))
+
+    def observe(self, state: Any) -> Any:
+        return OrderedDict(step=state.step, number=state.number)
+
+
+@pytest.mark.parametrize("env_class", [ByName, InOrder])
+def test_observations_stay_in_the_containers_of_the_environment(env_class: Any) -> None:
+    env = VecEnv(env_class(), N)
+    obs, state = env.reset(KEY)
+    obs, state, *_ = env.step(state, np.zeros(N, np.int32))
+    new, _ = env.reset_where(np.arange(N) < 2, obs, state)
+    assert jax.tree.structure(new) == jax.tree.structure(obs)
+    first, steps = (new.number, new.step) if env_class is ByName else (new["number"], new["step"])
+    number = obs.number if env_class is ByName else obs["number"]
+    assert steps.tolist() == [0] * 2 + [1] * (N - 2)
+    assert first[2:].tolist() == number[2:].tolist() != first[:2].tolist()

@@ -30,7 +30,7 @@ class RewardsAndEnds(NamedTuple):
 
 def map_types(who: str, function: Callable[..., Any], types: Any, *trees: Any) -> Any:
     """
-    `function(type, *leaves)` for every leaf; the containers are those of `types`.
+    `function(type, *leaves)` for every leaf; the containers, and None, are those of `types`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def map_types(who: str, function: Callable[..., Any], types: Any, *trees: Any) -
         for tree in trees:
             require_container(types, tree, who, "what the simulator gives", advice)
         return tuple(map_types(who, function, *row) for row in zip(types, *trees, strict=True))
-    return function(types, *trees)
+    return None if types is None else function(types, *trees)
 
 
 def copy_as(types: Any, x: Any, who: str, read: Callable[[Any], Any] = np.asarray) -> Any:
@@ -76,15 +76,19 @@ def copy_as(types: Any, x: Any, who: str, read: Callable[[Any], Any] = np.asarra
 
 
 def _cast(given: Any, dtype: Any, who: str) -> Any:
-    """A copy in another dtype. Finite floats must stay finite, and other numbers equal."""
+    """A copy in another dtype. Floats that stay floats must stay finite, all others equal."""
     if isinstance(given, jax.Array):
         return given.astype(dtype)
     if given.dtype == dtype:
         return np.array(given, order="C")
     with np.errstate(all="ignore"):
         result = np.array(given, dtype, order="C")
-    is_float = kind(result.dtype) == "float"
-    lost = np.isfinite(given) & ~np.isfinite(result) if is_float else result != given
+        if kind(dtype) != "float":
+            lost = result != given
+        elif kind(given.dtype) == "float":
+            lost = np.isfinite(given) & ~np.isfinite(result)
+        else:  # compared as integers, since NumPy compares both as rounded floats
+            lost = result.astype(given.dtype) != given
     if np.any(lost):
         raise ValueError(
             f"{who}: expected the simulator to give numbers that {result.dtype} holds; got "
@@ -135,7 +139,8 @@ def to_numpy(x: Any) -> Any:
     if is_mapping(x):
         return {name: to_numpy(item) for name, item in x.items()}
     if is_list(x):
-        return tuple(map(to_numpy, x))
+        items = map(to_numpy, x)
+        return [*items] if isinstance(x, list) else tuple(items)  # as messages name it
     if is_traced(x) or not isinstance(x, jax.Array):
         return x
     return x if kind(x.dtype) == "other" else np.asarray(x)  # keys are refused later

@@ -327,8 +327,8 @@ class HostBatch(BatchedEnv[Space, Space]):
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
             infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who, read)
-            if simulator.has_mask:
-                infos["final_mask"] = self._masks(who)
+            if (mask := self._masks(who)) is not None:
+                infos["final_mask"] = mask
             elif "action_mask" in infos:
                 infos["final_mask"] = jax.tree.map(lambda x: x != 0, infos["action_mask"])
         rng = None

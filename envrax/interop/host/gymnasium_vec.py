@@ -23,7 +23,7 @@ from envrax.interop.host.gymnasium_modes import (
 from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names, types_of
 from envrax.interop.peer.library import require
 from envrax.spaces import Space
-from envrax.spaces.base import canonical, is_mapping, kind
+from envrax.spaces.base import canonical, describe, is_mapping, kind
 
 require("gymnasium", "1.2", extra="gymnasium")
 
@@ -70,7 +70,7 @@ class GymnasiumSimulator(VectorSimulator):
         if isinstance(self._info_keys, Mapping):
             return types_of(dict(self._info_keys), self.n)
         if self._info_keys and self._first_infos is None:
-            _, self._first_infos = self.vector_env.reset()
+            self._reset_all()
         return {name: self._type_at_reset(name) for name in self._info_keys}
 
     def _type_at_reset(self, name: str) -> jax.ShapeDtypeStruct:
@@ -84,8 +84,16 @@ class GymnasiumSimulator(VectorSimulator):
         return jax.ShapeDtypeStruct(column[0].shape, canonical(column[0].dtype))
 
     def begin(self, seeds: Any) -> Any:
-        obs, self._first_infos = self.vector_env.reset(seed=int(seeds))
-        return self._kept(obs)
+        return self._kept(self._reset_all(int(seeds)))
+
+    def _reset_all(self, seed: int | None = None) -> Any:
+        obs, self._first_infos = self.vector_env.reset(seed=seed)
+        if self._info_keys and not is_mapping(self._first_infos):
+            raise TypeError(
+                f"{WHO}: expected infos in a dict, for `info_keys`; got "
+                f"{describe(self._first_infos)}. Leave out the wrapper `DictInfoToList`."
+            )
+        return obs
 
     def require_begin_where(self) -> None:
         require_partial_reset(self.vector_env, self._is_known)

@@ -116,7 +116,7 @@ class VectorSimulator(ABC):
         return np.asarray(x)
 
     def masks(self) -> Any:
-        """The masks of the actions that are legal now."""
+        """The masks of the actions that are legal now; None for parts that have no masks."""
         raise NotImplementedError
 
     def draw(self, slot: int) -> Any:

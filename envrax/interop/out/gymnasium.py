@@ -87,7 +87,7 @@ class GymnasiumEnv(HasSpec, gymnasium.Env[Any, Any]):
         self.jax_env.close()
 
     def _observation(self, result: StepResult) -> Any:
-        return with_ints(self._spaces[0], result.obs)
+        return with_scalars(self._spaces[0], result.obs)
 
     def _with_mask(self, info: dict[str, Any], result: StepResult) -> dict[str, Any]:
         if result.mask is None:
@@ -140,11 +140,11 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     return GymnasiumEnv(env, render_mode)
 
 
-def with_ints(space: Space, x: Any) -> Any:
-    """An element of a space with an int for each `Discrete`, which can be a key of a dict."""
+def with_scalars(space: Space, x: Any) -> Any:
+    """An element of a space with an int64 for each `Discrete`, which can be a key of a dict."""
 
     def of_leaf(leaf: Space, x: Any) -> Any:
-        return x.item() if isinstance(leaf, Discrete) else x
+        return x[()] if isinstance(leaf, Discrete) else x
 
     return map_leaves(of_leaf, space, x)
 

@@ -35,7 +35,7 @@ from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
 from envrax.interop.peer.spaces import outer_dtype, outside
-from envrax.spaces.base import canonical
+from envrax.spaces.base import canonical, is_list
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
 from envrax.wrappers.jit import compilation
@@ -201,8 +201,13 @@ class HostLoop:
         """A seed as an int; a list of them, if the slots are copies; None, also in the list."""
         who = f"{self._who}{method}"
         n_slots = self.env.n_slots if isinstance(self.env, BatchedEnv) else 0
-        if not n_slots or not np.ndim(seed):
+        if not n_slots or not (is_list(seed) or np.ndim(seed)):
             return _require_seed(who, seed)
+        if isinstance(seed, jax.Array) and seed.dtype == np.uint32:
+            raise TypeError(
+                f"{who}: expected one seed, or a list of {n_slots} ints; got a JAX array of "
+                "uint32, which may be a key. Pass an int, or `seed.tolist()`."
+            )
         if len(seed) != n_slots:
             raise ValueError(
                 f"{who}: expected one seed, or one for each of {n_slots} slots; got {len(seed)}."

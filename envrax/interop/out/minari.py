@@ -194,6 +194,8 @@ def _short(x: Any) -> str:
 
 def _episodes(transitions: Any) -> Iterator[Episode]:
     """The episodes of any argument of `to_minari`; the first piece is read now."""
+    if isinstance(transitions, Episode):
+        return iter([transitions])
     if isinstance(transitions, Transition) or not isinstance(transitions, Iterable):
         return episodes(transitions)
     rest = iter(transitions)
@@ -248,6 +250,8 @@ def _buffers(
 
 def _require_writable(who: str, where: str, tree: Any) -> None:
     """Raise a ValueError for what the file could not hold, or would take for something else."""
+    if tree is None:  # which no file has, and none of the values lacks
+        return
     if is_mapping(tree):
         for key, value in tree.items():
             if not isinstance(key, str) or "/" in key or key in ("", "."):

@@ -10,7 +10,7 @@ import numpy as np
 from envrax.agent_values import map_info
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
-from envrax.interop.out.gymnasium import FPS, with_ints
+from envrax.interop.out.gymnasium import FPS, with_scalars
 from envrax.interop.out.host_loop import HostLoop, StepResult, transfers
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
@@ -101,7 +101,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
 
     def _observations(self, result: StepResult) -> dict[str, Any]:
         spaces: Any = self.jax_env.observation_space
-        return {agent: with_ints(spaces[agent], result.obs[agent]) for agent in self.agents}
+        return {agent: with_scalars(spaces[agent], result.obs[agent]) for agent in self.agents}
 
     def _infos(self, result: StepResult, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The info of each agent: that of the world, with its own return."""
