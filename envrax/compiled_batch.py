@@ -122,11 +122,11 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         rngs = None if rng is None else self._slot_keys(rng)
         first, state, began = self._begin_slots(mask, state, rngs, starts)
         # `obs` came in tuples and dicts; what the environment has in their place is returned.
-        leaves, structure = jax.tree.flatten(first)
-        places = self._in_plain_containers(jax.tree.unflatten(structure, range(len(leaves))))
+        structure: Any = jax.tree.structure(first)
+        places = self._in_plain_containers(structure.unflatten(range(structure.num_leaves)))
         found = jax.tree.leaves(where_slots(began, self._in_plain_containers(first), obs))
-        by_place = dict(zip(jax.tree.leaves(places), found, strict=True))
-        return jax.tree.unflatten(structure, [by_place[i] for i in range(len(leaves))]), state
+        by_place: dict[int, Any] = dict(zip(jax.tree.leaves(places), found, strict=True))
+        return structure.unflatten([by_place[i] for i in sorted(by_place)]), state
 
     def _in_plain_containers(self, obs: Any) -> Any:
         return map_leaves(lambda _, x: x, self.single_observation_space, obs)

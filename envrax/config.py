@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import inspect
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
@@ -16,6 +16,7 @@ from envrax._checks.counts import require_limit
 from envrax._checks.names import require_known
 from envrax._jax.at_once import computed_at_once
 from envrax._jax.returned import strip_weak_type
+from envrax._jax.types import is_traced
 from envrax.spaces.base import canonical, kind
 
 ObjectT = TypeVar("ObjectT")
@@ -224,6 +225,30 @@ def lost_config(who: str, cls: type) -> FieldError:
     )
 
 
+def require_given(who: str, cls: Any, env: Any, given: Any, fields: Iterable[str]) -> None:
+    """
+    Raise a TypeError unless an environment has the config with which its class was called.
+
+    `__init__` may pass on another config, derived of it, with the same values of some fields.
+    """
+    if env._given_config is given:
+        return
+    default = next(iter(inspect.signature(cls).parameters.values())).default
+    takes_config = default is None or isinstance(default, Config)
+    takes_config |= default is inspect.Parameter.empty
+    is_held = all(_are_equal(getattr(env.config, x, None), getattr(given, x)) for x in fields)
+    if env._given_config is None or not takes_config or not is_held:
+        raise lost_config(who, cls)
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    """Whether two values of a field are equal; two traced ones count as equal."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return all(all(map(is_traced, pair)) or np.array_equal(*pair) for pair in pairs)
+
+
 def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) -> Any:
     """
     The config that a factory uses: the caller's or the default, with some fields changed.
@@ -302,10 +327,10 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             if type(in_force) is int and field.type in (float, "float"):
                 in_force = float(in_force)  # 10 for a float field means 10.0
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
+    given = dataclasses.replace(config, **changed)
     with computed_at_once():  # constants that `__init__` computes, of which a space may be made
-        new = cls(dataclasses.replace(config, **changed))
-    if not new._has_given_config:
-        raise lost_config(who, cls)
+        new = cls(given)
+    require_given(who, cls, new, given, changed)
     return new
 
 

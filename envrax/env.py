@@ -101,7 +101,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         and the others take their defaults. An unrelated class raises a TypeError.
     """
 
-    _has_given_config: bool = True  # unless `__init__` was called without one
+    _given_config: Any = False  # until `__init__` is called
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -114,7 +114,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             require_decorated(cls.__name__, declared)
         resolved = resolve_config(cls.__name__, pinned, EnvConfig, config)
         self._config: ConfigT = freeze(resolved)
-        self._has_given_config = config is not None
+        self._given_config = config
 
     @property
     def config(self) -> ConfigT:

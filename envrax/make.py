@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, compile_cache_of_build
 from envrax.autoreset import AutoReset
-from envrax.config import configured, lost_config
+from envrax.config import configured, require_given
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -235,9 +235,9 @@ def _build(
             f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."
         )
     env_class: Any = spec.env_class
-    env = env_class(configured(factory, spec.default_config, config, fields))
-    if not env._has_given_config:
-        raise lost_config(who, env_class)
+    given = configured(factory, spec.default_config, config, fields)
+    env = env_class(given)
+    require_given(who, env_class, env, given, fields)
     jits = jit_compile and env.traceable
     for wrapper in (*spec.wrappers, *(cast(Any, wrappers) or ())):
         wrapped: Any = wrapper(env) if callable(wrapper) else None

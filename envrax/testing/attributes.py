@@ -26,11 +26,16 @@ def whole_stack(env: Any) -> Iterator[Any]:
 
 def read_attributes(env: Any) -> list[Attributes]:
     """
-    The attributes of every environment of a stack, for a later comparison.
+    The attributes of every environment of a stack and of its class, for a later comparison.
 
     Arrays, lists, dicts, sets and dataclasses, such as the config, are copied two levels deep.
     """
-    return [_copied(vars(layer)) for layer in whole_stack(env)]
+    return [_copied({**_of_class(type(layer)), **vars(layer)}) for layer in whole_stack(env)]
+
+
+def _of_class(cls: type) -> Attributes:
+    named = [item for base in reversed(cls.__mro__) for item in vars(base).items()]
+    return {name: value for name, value in named if not name.startswith("__")}
 
 
 def traced_attributes(env: Any) -> dict[str, str]:

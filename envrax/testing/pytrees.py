@@ -1,6 +1,6 @@
 """Pytrees described, converted, and compared leaf by leaf."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -94,6 +94,18 @@ def copy_to_edit(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
 
 
+def edits_of(function: Callable[..., Any], args: dict[str, Any]) -> tuple[Any, str]:
+    """The result of a call, and what it changed of its arguments, in words; "" if nothing."""
+    given = named_leaves(args)
+    copies = copy_to_edit(given)
+    returned = function(*args.values())
+    after = named_leaves(args)
+    edited = [k for k in dict.fromkeys([*given, *after]) if given.get(k) is not after.get(k)]
+    edited += [k for k, x in given.items() if _was_edited(x, copies[k])]
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(edited))
+    return returned, f"a change of {names}" if names else ""
+
+
 def stack(trees: list[Any]) -> Any:
     """Trees of one structure, stacked leaf by leaf."""
 
@@ -139,3 +151,7 @@ def _value_text(x: Any, at: Any) -> str:
     if x.ndim and len(at) == x.ndim:
         return f"{x[tuple(at)]} at [{', '.join(map(str, at))}]"
     return f"{x} ({x.dtype}{list(x.shape)})" if x.size == 1 else f"{x.dtype}{list(x.shape)}"
+
+
+def _was_edited(x: Any, copy: Any) -> bool:
+    return isinstance(x, np.ndarray) and not np.array_equal(x, copy)

@@ -144,6 +144,12 @@ class ImageGrows(Drift):
         return np.zeros((4 + int(state.step), 5, 3), np.uint8)
 
 
+class ImageEditsTheState(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        state.place += 1
+        return np.zeros((4, 5, 3), np.uint8)
+
+
 BROKEN: dict[str, list[Any]] = {
     "reset_returns": [ResetGivesTheObservationAlone, StateIsADict],
     "step_returns": [StepGivesFour, StepRaises, InfoIsNone, InfoHasANumberAsKey],
@@ -166,5 +172,5 @@ BROKEN: dict[str, list[Any]] = {
         FirstObservationIsNotThatOfTheState,
         NextEpisodeHasTheObservationOfTheLast,
     ],
-    "render_is_an_image": [ImageIsAFloat, ImageGrows],
+    "render_is_an_image": [ImageIsAFloat, ImageGrows, ImageEditsTheState],
 }

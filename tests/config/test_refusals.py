@@ -142,13 +142,26 @@ class TakesAFlag(VectorEnv):
         self.dense = dense
 
 
+class TakesAnotherFlag(VectorEnv):
+    def __init__(self, dense: bool = False) -> None:
+        super().__init__(VectorConfig(max_steps=50, gravity=3.0))
+        self.dense = dense
+
+
+class TakesASize(VectorEnv):
+    def __init__(self, size: Any = None) -> None:
+        super().__init__(VectorConfig(max_steps=50))
+
+
 class WithoutABase(VectorEnv):
     def __init__(self, config: Any = None) -> None:
         self.goal = 3.0
 
 
 @pytest.mark.usefixtures("clean_registry")
-@pytest.mark.parametrize("cls", [LosesItsConfig, TakesAFlag, WithoutABase])
+@pytest.mark.parametrize(
+    "cls", [LosesItsConfig, TakesAFlag, TakesAnotherFlag, TakesASize, WithoutABase]
+)
 def test_a_class_that_does_not_pass_its_config_on_is_refused(cls: Any) -> None:
     """Its environments would have other values than those that the caller gave."""
     envrax.register("Lost-v0", cls, VectorConfig())
@@ -157,6 +170,34 @@ def test_a_class_that_does_not_pass_its_config_on_is_refused(cls: Any) -> None:
         envrax.make("Lost-v0", gravity=3.0)
     with pytest.raises(TypeError, match=who):
         envrax.with_config(cls(), gravity=3.0)
+
+
+class Derives(VectorEnv):
+    """Its time limit is computed from another field."""
+
+    def __init__(self, config: Any = None) -> None:
+        config = config or VectorConfig()
+        limit = jnp.int32(10 * config.gravity)
+        super().__init__(dataclasses.replace(config, max_steps=limit))
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_class_that_derives_its_config_of_the_given_one_is_legal() -> None:
+    envrax.register("Derives-v0", Derives, VectorConfig())
+    assert envrax.make("Derives-v0", jit_compile=False, gravity=3.0).config.max_steps == 30
+    env = envrax.with_config(Derives(), gravity=3.0)
+    assert (env.config.gravity, env.config.max_steps) == (3.0, 30)
+
+    def limit(gravity: Any) -> Any:
+        return envrax.with_config(Derives(), gravity=gravity).config.max_steps
+
+    assert jax.jit(limit)(jnp.float32(3)) == 30
+    for call in (
+        lambda: envrax.make("Derives-v0", max_steps=7),
+        lambda: envrax.with_config(Derives(), max_steps=7),
+    ):
+        with pytest.raises(TypeError, match=r"expected `Derives.__init__` to pass its config on"):
+            call()
 
 
 def test_an_environment_without_a_config_says_why() -> None:

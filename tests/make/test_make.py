@@ -187,7 +187,11 @@ def test_a_config_of_a_parent_class_changes_the_registered_one(build: Any) -> No
 
 @both
 def test_unknown_fields_are_refused(build: Any) -> None:
-    for keyword, advice in (("max_step", "max_steps"), ("wraper", "wrappers")):
+    for keyword, advice in (
+        ("max_step", "max_steps"),
+        ("max_episode_steps", "max_steps"),
+        ("wraper", "wrappers"),
+    ):
         with pytest.raises(TypeError, match=advice):
             build("Counter-v0", **{keyword: 1})
 

@@ -117,6 +117,9 @@ def test_a_cached_property_without_traced_values_is_legal() -> None:
 class Keeper(Drift):
     """Has one attribute of each kind."""
 
+    shared: dict[str, Any] = {}  # noqa: RUF012
+    count = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.number, self.text, self.missing = 3, "text", float("nan")
@@ -126,6 +129,8 @@ class Keeper(Drift):
 
 
 EDITS: dict[str, Callable[[Any], Any]] = {
+    "shared": lambda env: env.shared.update({len(env.shared): 1}),
+    "count": lambda env: setattr(Keeper, "count", Keeper.count + 1),
     "number": lambda env: setattr(env, "number", 4),
     "text": lambda env: delattr(env, "text"),
     "new": lambda env: setattr(env, "new", None),

@@ -10,7 +10,7 @@ from broken_envs.drift import F32, Drift, DriftState
 from broken_envs.keys import KeyIsUsedTwice, StepKeepsTheKey
 
 from envrax import JitWrapper, Wrapper
-from envrax.testing import CountingEnv
+from envrax.testing import CountingEnv, report_env
 
 
 class FrameSkip(Wrapper[Any, Any, Any, Any]):
@@ -139,3 +139,9 @@ class LevelsFromAFixedKey(Drift):
 def test_a_fixed_key_is_found_inside_a_loop() -> None:
     (fault,) = faults("draws_depend_on_the_key", LevelsFromAFixedKey())
     assert fault.where == "LevelsFromAFixedKey.reset"
+
+
+def test_a_check_draws_as_a_batch_does_where_rbg_is_the_default() -> None:
+    """Under `vmap`, JAX draws from an rbg key for all slots at once."""
+    with jax.default_prng_impl("rbg"):
+        report_env(CountingEnv(), num_steps=4).raise_if_any()

@@ -99,7 +99,7 @@ def run_rules(
     Check rules in their order.
 
     Options of JAX for debugging are off meanwhile: the rules use keys more than once, count
-    compilations and read arrays on the host.
+    compilations and read arrays on the host. Keys are of threefry, as in a batch.
 
     Parameters
     ----------
@@ -117,7 +117,12 @@ def run_rules(
     Report
         The result.
     """
-    with jax.debug_key_reuse(False), jax.disable_jit(False), jax.transfer_guard("allow"):
+    with (
+        jax.debug_key_reuse(False),
+        jax.disable_jit(False),
+        jax.transfer_guard("allow"),
+        jax.default_prng_impl("threefry2x32"),
+    ):
         return _checked(rules, probe, subject, waivers)
 
 

@@ -71,7 +71,7 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
 
 def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     """`render_slot`, if there is one, returns a NumPy array of shape (H, W, 3), uint8."""
-    state = probe.newest_state()
+    state = probe.state_to_pass(probe.newest_state())
     yield from image_faults(".render_slot", lambda: probe.batch.render_slot(state, 0))
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from envrax._jax.jaxprs import calls_host, constants
 from envrax._jax.types import is_traced
@@ -17,7 +16,7 @@ from envrax.testing.attributes import (
     without_cached_properties,
 )
 from envrax.testing.probe import Probe, by_name
-from envrax.testing.pytrees import copy_to_edit, leaves, value_differences
+from envrax.testing.pytrees import copy_to_edit, edits_of, value_differences
 from envrax.testing.rules.base import ON_HOST, Fault, Faults, SkipRule
 
 PURE = "Use only the arguments and the config."
@@ -101,18 +100,12 @@ environment."""
     for t in steps:
         # A simulator on the host cannot go back to an earlier state.
         before = t.before if probe.traceable else newest
-        state = probe.state_to_pass(before)
-        action = copy_to_edit(t.action)
-        given = {**leaves(state, "state"), **leaves(action, "action")}
-        copies = copy_to_edit(given)
-        newest = probe.env.step(state, action)[1]
-        after = {**leaves(state, "state"), **leaves(action, "action")}
-        edited = [k for k in dict.fromkeys([*given, *after]) if given.get(k) is not after.get(k)]
-        edited += [k for k, x in given.items() if _was_edited(x, copies[k])]
+        args = {"state": probe.state_to_pass(before), "action": copy_to_edit(t.action)}
+        returned, edited = edits_of(probe.env.step, args)
+        newest = returned[1]
         if edited:
-            names = ", ".join(f"`{name}`" for name in dict.fromkeys(edited))
             fix = "Return a new state: `state.replace(...)`."
-            yield Fault(".step", "the arguments to stay unchanged", f"a change of {names}", fix)
+            yield Fault(".step", "the arguments to stay unchanged", edited, fix)
     if not probe.traceable or probe.changes_host:  # attributes may hold a simulator
         return
     calls = {
@@ -128,10 +121,6 @@ environment."""
             got = f"a change of {', '.join(f'`{name}`' for name in names)}"
             fix = "Keep what changes in the state: under `jit`, this code runs only in the trace."
             yield Fault(f".{method}", "the environment to stay unchanged", got, fix)
-
-
-def _was_edited(x: Any, copy: Any) -> bool:
-    return isinstance(x, np.ndarray) and not np.array_equal(x, copy)
 
 
 def same_key_same_episode(probe: Probe) -> Faults:

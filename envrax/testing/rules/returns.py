@@ -12,6 +12,7 @@ from envrax.testing.probe import Probe
 from envrax.testing.pytrees import (
     describe,
     describe_weak,
+    edits_of,
     leaves,
     type_differences,
     value_differences,
@@ -166,10 +167,17 @@ def info_is_fixed(probe: Probe) -> Faults:
 
 
 def render_is_an_image(probe: Probe) -> Faults:
-    """`render`, if there is one, returns a NumPy array of shape (H, W, 3), uint8, of one size."""
-    render, states = probe.env.render, (probe.at_reset[1], probe.uncompiled[-1].state)
-    yield from image_faults(".render", lambda: render(states[0]))
-    first, last = map(render, states)
+    """`render`, if there is one, returns a NumPy array of shape (H, W, 3), uint8, of one size. It \
+changes no state."""
+
+    def copies() -> list[Any]:
+        return list(map(probe.state_to_pass, (probe.at_reset[1], probe.uncompiled[-1].state)))
+
+    yield from image_faults(".render", lambda: probe.env.render(copies()[0]))
+    (first, edited), (last, _) = (edits_of(probe.env.render, {"state": x}) for x in copies())
+    if edited:
+        fix = "Write only into arrays of your own."
+        yield Fault(".render", "the state to stay unchanged", edited, fix)
     if first.shape != last.shape:
         fix = "Draw every state at the same size: a video has one size."
         yield Fault(".render", f"every image of shape {first.shape}", str(last.shape), fix)
