@@ -134,8 +134,22 @@ class MaskedTree(Masked):
     """Nested, a `Box` without a mask among them."""
 
     space = Dict(
-        b=Tuple((Discrete(4), Box(-1.0, 1.0, (2,)))), a=MultiDiscrete((3, 2)), c=Discrete(2)
+        b=Tuple((Discrete(4), Box(-1.0, 1.0, (2,)))),
+        a=MultiDiscrete(((2, 3), (4, 5))),
+        c=Discrete(2),
+        d=MultiBinary(3),
+        e=Box(-1.0, 1.0, (2,)),
     )
+
+
+class MaskedIntegers(Masked):
+    """Gymnasium has a `Box` for both, whose `sample` takes no mask."""
+
+    space = Dict(a=Box(0, 2, (2,), jnp.int32), b=MultiBinary(2, bool))
+
+    def action_mask(self, state: FakeState) -> Any:
+        key = jax.random.fold_in(state.rng, state.step)
+        return _random_mask(Dict(a=MultiDiscrete((3, 3)), b=MultiBinary(2)), key)
 
 
 def _random_mask(space: Any, key: Any) -> Any:

@@ -118,6 +118,24 @@ def test_keys_are_returned_as_bits(array: Any) -> None:
     assert found.tolist() == jax.random.key_data(bits).tolist()
 
 
+@pytest.mark.parametrize("name", ["room", "rooms"])
+def test_choices_that_are_seen_are_int64_as_tensors(name: str) -> None:
+    """As NumPy arrays are, and as `one_hot`, `gather` and an embedding of Torch take them."""
+    batch = VecEnv(ENVS[name], 2)
+    plain, env = (to_gymnasium_vec(batch, array=array) for array in ("numpy", "torch"))
+    assert_trees_equal(as_numpy(env.reset(seed=0)[0]), plain.reset(seed=0)[0])
+    for action in actions_of(batch.action_space, 12):
+        obs, _, terminated, truncated, infos = env.step(action)
+        wanted = plain.step(action)
+        assert_trees_equal(as_numpy(obs), wanted[0])
+        final = as_numpy(infos["final_obs"])
+        for slot in np.flatnonzero(terminated | truncated):
+            last = jax.tree.map(lambda x, i=slot: x[i], final)
+            assert_trees_equal(last, wanted[-1]["final_obs"][slot])
+    choice = jax.tree.leaves(obs)[0]
+    assert torch.nn.functional.one_hot(choice, 200).shape == (2, 200)
+
+
 def test_actions_with_a_gradient_or_of_other_kinds() -> None:
     weights = torch.ones(3, requires_grad=True)
     given = {"a": weights * 2, "b": (torch.arange(6)[::2], 3, np.ones(2))}

@@ -37,6 +37,7 @@ INNER: dict[str, Any] = {
     "nested": ENVS["nested"],
     "rooms": ENVS["rooms"],
     "masked": JitWrapper(RecordEpisodeStatistics(MaskedEnv()), pre_warm=False),
+    "masks": bridge_envs.MaskedTree(),
     "ends": ENVS["ends"],
     "lives": EpisodicLife(RecordEpisodeStatistics(LivesEnv())),
 }

@@ -15,6 +15,7 @@ from dm_env import specs
 from dm_env.test_utils import EnvironmentTestMixin
 from trainers.bridge_envs import ENVS, GoalEnv, actions_of, played, same
 
+import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from envrax.interop import to_dm_env
 from envrax.interop.out.dm_env import to_spec
@@ -99,3 +100,10 @@ def test_specs() -> None:
 
 def _is_spec(x: Any) -> bool:
     return isinstance(x, specs.Array)
+
+
+def test_the_log_names_the_environment(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "envrax")
+    to_dm_env(envrax.make("classic/CartPole-v0", pre_warm=False)).reset()
+    assert "compiling reset_packed of CartPole" in caplog.messages
+    assert "compiling step_packed of CartPole" in caplog.messages

@@ -75,6 +75,17 @@ def test_sample_takes_the_mask_and_draws_legal_actions(env: Any) -> None:
     assert len({str(action) for action in drawn}) > 2
 
 
+def test_where_gymnasium_has_a_box_the_mask_is_that_of_the_environment() -> None:
+    """Gymnasium's `sample` takes none there."""
+    env = bridge_envs.MaskedIntegers()
+    out = to_gymnasium(env)
+    _, info = out.reset(seed=2)
+    wanted = env.action_mask(out.state)
+    same(info["action_mask"], jax.tree.map(lambda x: np.asarray(x, np.int8), wanted))
+    with pytest.raises(gymnasium.error.Error, match="cannot be provided a mask"):
+        out.action_space.sample(info["action_mask"])
+
+
 def legal(space: Any, action: Any, mask: Any) -> bool:
     if isinstance(space, envrax.Dict):
         children = space.spaces.items()

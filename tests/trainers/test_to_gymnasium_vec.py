@@ -10,12 +10,12 @@ import pytest
 from fakes import LivesEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
-from helpers import assert_trees_equal
 from trainers import bridge_envs
 from trainers.bridge_envs import actions_of, same
 
 from envrax import Box, EpisodicLife, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
+from envrax.interop.out.host_loop import StepResult
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
@@ -63,22 +63,45 @@ def _kind(x: Any) -> Any:
     return np.asarray(x).dtype, np.shape(x)
 
 
-def test_nested_masks_are_those_of_the_batch() -> None:
-    """Of the next action, and of the last states of episodes."""
-    env = bridge_envs.MaskedTree()
+MASKED: list[Any] = [
+    bridge_envs.MaskedTree(),
+    bridge_envs.MaskedRow(),
+    bridge_envs.MaskedBits(),
+    bridge_envs.MaskedIntegers(),
+]
+
+
+@pytest.mark.parametrize("env", MASKED, ids=str)
+def test_masks_are_those_of_environments_side_by_side(env: Any) -> None:
+    """Of the next action, and of the last states of episodes; `DictInfoToList` takes them."""
     out, batch = to_gymnasium_vec(VecEnv(env, 3)), VecEnv(env, 3, final_obs=True)
-    out.reset(seed=0)
+    as_list, single = gym_vector.DictInfoToList(out), to_gymnasium(env)
+
+    def side_by_side(masks: Any) -> tuple[Any, ...]:
+        """What `to_gymnasium` gives of each slot."""
+        slots = (jax.tree.map(lambda x, i=i: np.asarray(x[i]), masks) for i in range(3))
+        infos = (single._with_mask({}, StepResult(None, mask)) for mask in slots)
+        return tuple(info["action_mask"] for info in infos)
+
+    def of(infos: Any) -> tuple[Any, ...]:
+        return tuple(info["action_mask"] for info in infos)
+
+    infos = as_list.reset(seed=0)[1]
     _, state = batch.reset(jax.random.split(jax.random.key(0))[1])
     for action in actions_of(batch.action_space, 5):
-        infos = out.step(action)[-1]
+        same(of(infos), side_by_side(batch.action_mask(state)))
+        infos = as_list.step(action)[-1]
         _, state, _, dones, wanted = batch.step(state, action)
-        assert_trees_equal(infos["action_mask"], as_int8(batch.action_mask(state)))
     assert dones.all()
-    assert_trees_equal(infos["final_info"]["action_mask"], as_int8(wanted["final_mask"]))
+    same(of(info["final_info"] for info in infos), side_by_side(wanted["final_mask"]))
+    peer = SyncVectorEnv([lambda: to_gymnasium(env)] * 3)
+    ours, theirs = (each.reset(seed=0)[1] for each in (out, peer))
+    assert str(_kinds(ours)) == str(_kinds(theirs))
 
 
-def as_int8(mask: Any) -> Any:
-    return jax.tree.map(lambda x: np.asarray(x, np.int8), mask)
+def _kinds(infos: Any) -> Any:
+    """dtypes and shapes of infos, and of what is in an object array."""
+    return jax.tree.map(lambda x: _kinds([*x]) if x.dtype == object else _kind(x), infos)
 
 
 def test_statistics_of_gymnasium_count_every_step() -> None:

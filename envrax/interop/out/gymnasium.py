@@ -117,8 +117,9 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
         Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
         a float. `terminated` and `truncated` are the bools of the info; an end without these is
         truncated at `config.max_steps`, and terminated before. `info["action_mask"]` is a mask for
-        `action_space.sample`, if the environment has masks; `info["episode"]` is present on the
-        last step only.
+        `action_space.sample`, if the environment has masks. Gymnasium's `Box` takes no mask: the
+        mask of a `Box`, also in a `Dict` or a `Tuple`, is for the policy, in the shape that
+        `env.action_mask` gives. `info["episode"]` is present on the last step only.
 
     Raises
     ------

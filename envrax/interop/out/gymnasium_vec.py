@@ -11,10 +11,13 @@ from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
 from envrax.interop.out.batches import require_batch
 from envrax.interop.out.host_loop import HostLoop, StepResult
-from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
+from envrax.interop.out.infos import slot_infos, vector_infos, with_slot_masks
+from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import require_render_mode
 from envrax.interop.out.tensors import from_torch, require_tensors, to_torch
 from envrax.interop.peer.library import require
+from envrax.spaces import Discrete, MultiDiscrete, Space
+from envrax.spaces.composite import map_leaves
 
 require("gymnasium", "1.2", extra="gymnasium")
 
@@ -54,8 +57,8 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         self.num_envs = batched_env.n_slots
         self.render_mode = render_mode
         self.metadata = {**metadata_of(batched_env), "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = to_space(batched_env.single_observation_space)
-        self.single_action_space = to_space(batched_env.single_action_space)
+        self._spaces = batched_env.single_observation_space, batched_env.single_action_space
+        self.single_observation_space, self.single_action_space = map(to_space, self._spaces)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._loop = HostLoop(
@@ -76,7 +79,7 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         given: Any = seed
         super().reset(seed=None if given is None or np.ndim(given) else int(given))
         if self._array != "numpy":
-            return self._as_array_kind((result.obs, _masks({}, result.mask)))
+            return self._observed(result.obs), self._as_array_kind(_masks({}, result.mask))
         begun = np.full(self.num_envs, True) if mask is None else np.array(mask)
         self._ended = self._ended & ~begun
         return result.obs, self._with_masks({}, result, begun)
@@ -90,14 +93,13 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
             )
         result = self._loop.step(actions)
         if self._array != "numpy":
-            infos = _masks(result.info, result.mask)
-            if result.final_obs is not None:
-                infos = _masks(
-                    {**infos, "final_obs": result.final_obs}, result.final_mask, "final_mask"
-                )
-            return self._as_array_kind(
-                (result.obs, result.reward, result.terminated, result.truncated, infos)
+            infos = _masks(_masks(result.info, result.mask), result.final_mask, "final_mask")
+            *rest, infos = self._as_array_kind(
+                (result.reward, result.terminated, result.truncated, infos)
             )
+            if result.final_obs is not None:
+                infos["final_obs"] = self._observed(result.final_obs)
+            return self._observed(result.obs), *rest, infos
         infos = self._with_masks(self._infos(result), result, np.full(self.num_envs, True))
         reward = result.reward.astype(np.float64)
         return result.obs, reward, result.terminated, result.truncated, infos
@@ -163,18 +165,26 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         begun = self._ended
         self._ended = result.terminated | result.truncated
         if self.autoreset_mode == AutoresetMode.SAME_STEP:
-            return vector_infos(result.info, self._ended, result.final_obs, result.final_mask)
+            last = result.final_mask
+            last = None if last is None else gymnasium_mask(self._spaces[1], last)
+            return vector_infos(result.info, self._ended, result.final_obs, last)
         return slot_infos(result.info, ~begun, self._ended)
 
     def _as_array_kind(self, tree: Any) -> Any:
         return to_torch(tree) if self._array == "torch" else tree
+
+    def _observed(self, obs: Any) -> Any:
+        """Observations on the device; as tensors, their choices are int64, as Torch takes them."""
+        obs = self._as_array_kind(obs)
+        return map_leaves(_with_long, self._spaces[0], obs) if self._array == "torch" else obs
 
     def _with_masks(
         self, infos: dict[str, Any], result: StepResult, valid: np.ndarray[Any, Any]
     ) -> dict[str, Any]:
         if result.mask is None:
             return infos
-        return {**infos, **slot_masks(result.mask, valid)}
+        mask = gymnasium_mask(self._spaces[1], result.mask)
+        return {**infos, **with_slot_masks({"action_mask": mask}, valid)}
 
 
 def to_gymnasium_vec(
@@ -214,14 +224,18 @@ def to_gymnasium_vec(
     array : {"numpy", "jax", "torch"}, default "numpy"
         The kind of the results. NumPy arrays belong to the caller. JAX arrays and Torch tensors
         stay on the device; a tensor shares the memory of its JAX array, without a copy.
+        Observations in a `Discrete` or `MultiDiscrete` are int64; as JAX arrays they have JAX's
+        dtype, int32 by default.
     render_mode : str, optional
         With `"rgb_array"`, `render` returns a tuple with an image of each slot.
 
     Returns
     -------
     gymnasium.vector.VectorEnv
-        `infos["action_mask"]` has one row per slot. With JAX or Torch arrays, infos have no masks
-        `_name`: they are valid in every slot, but zero where `NEXT_STEP` resets, and
+        `infos["action_mask"]` has the masks that `to_gymnasium` gives, as `SyncVectorEnv` puts them
+        together: an array with one row per slot, or for a `MultiDiscrete` or a `Tuple` an object
+        array of tuples. With JAX or Torch arrays it is `batched_env.action_mask`, and infos have no
+        masks `_name`: they are valid in every slot, but zero where `NEXT_STEP` resets, and
         `infos["final_obs"]` is the observation of the step itself, and `infos["final_mask"]` the
         mask of that state. `call` and `get_attr` take the first layer that has the name, from the
         outermost wrapper to the environment. `set_attr` raises an error, because a compiled
@@ -256,6 +270,10 @@ def _with_mode(mode: AutoresetMode, batch: AnyBatch) -> AnyBatch:
     if mode == AutoresetMode.SAME_STEP:
         return batch
     return next_step(_WHO, batch) if mode == AutoresetMode.NEXT_STEP else disabled(_WHO, batch)
+
+
+def _with_long(space: Space, x: Any) -> Any:
+    return x.long() if isinstance(space, Discrete | MultiDiscrete) else x
 
 
 def _masks(infos: dict[str, Any], mask: Any, name: str = "action_mask") -> dict[str, Any]:

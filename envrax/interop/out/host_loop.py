@@ -91,6 +91,7 @@ class HostLoop:
         if not worlds:
             require_one_agent(who, env)
         self.env = env
+        self.name = env.name  # for the logger
         self._who = who
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)

@@ -52,8 +52,10 @@ def _by_slot(value: Any, where: np.ndarray[Any, Any]) -> Any:
     if isinstance(value, dict | np.ndarray):
         return cast(Any, value)
     by_slot = np.full(where.shape, None, object)
+    leaves = jax.tree.leaves(value)
+    structure = cast(Any, jax.tree.structure(value))
     for slot in np.flatnonzero(where):
-        by_slot[slot] = jax.tree.map(lambda x, i=slot: _scalar(x[i]), value)
+        by_slot[slot] = structure.unflatten([_scalar(x[slot]) for x in leaves])
     return by_slot
 
 
@@ -93,19 +95,13 @@ def vector_infos(
         final_obs_by_slot[slot] = row
     final_info = jax.tree.map(np.copy, slot_infos(infos, done, done))
     if final_mask is not None:
-        final_info |= slot_masks(final_mask, done)
+        final_info |= with_slot_masks({"action_mask": final_mask}, done)
     return converted | {
         "final_obs": final_obs_by_slot,
         "_final_obs": done.copy(),
         "final_info": final_info,
         "_final_info": done.copy(),
     }
-
-
-def slot_masks(mask: Any, where: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Masks of legal actions as infos of many slots, valid in some of them."""
-    mask = jax.tree.map(lambda x: x.astype(np.int8), mask)
-    return {"action_mask": _by_slot(mask, where), "_action_mask": where.copy()}
 
 
 def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:

@@ -10,10 +10,11 @@ from envrax.spaces.composite import map_leaves
 
 def gymnasium_mask(space: Space, mask: Any) -> Any:
     """
-    The mask that `sample` of the space of Gymnasium takes, of int8.
+    The mask, or those of all slots, in the form that `sample` of the space of Gymnasium takes.
 
-    For a `MultiDiscrete` it is a tuple of masks; for a `MultiBinary` it is the legal value of each
-    entry, or 2 where both are legal.
+    It is of int8. For a `MultiDiscrete` it is a tuple of masks; for a `MultiBinary` it is the legal
+    value of each entry, or 2 where both are legal. Gymnasium's `Box` takes none: there it is that
+    of the environment.
     """
     return map_leaves(_gymnasium_mask, space, mask)
 
@@ -22,8 +23,10 @@ def _gymnasium_mask(space: Space, mask: Any) -> Any:
     if mask is None:
         return None
     if isinstance(space, MultiDiscrete):
-        return _rows(np.array(space.nvec), mask.astype(np.int8))
-    if isinstance(space, MultiBinary):
+        counts = np.array(space.nvec)
+        slots = range(mask.ndim - counts.ndim - 1)  # axes, moved behind those of the entries
+        return _rows(counts, np.moveaxis(mask.astype(np.int8), slots, [counts.ndim for _ in slots]))
+    if isinstance(space, MultiBinary) and space.dtype == np.int8:  # others are a `Box` there
         return np.where(mask.all(-1), 2, mask[..., 1]).astype(np.int8)
     return mask.astype(np.int8)
 
@@ -56,5 +59,5 @@ def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
 
 def _rows(counts: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> Any:
     if counts.ndim == 0:
-        return mask[: int(counts)]
+        return mask[..., : int(counts)]
     return tuple(_rows(*pair) for pair in zip(counts, mask, strict=True))
