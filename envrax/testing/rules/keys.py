@@ -114,7 +114,11 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
         if seen & drawn:
             expected = "every call to draw from keys of its own"
             got = f"a draw in {call} from a key that an earlier call drew from"
-            fix = f"{_SPLIT} A key that an episode keeps gives the same numbers in every step."
+            fix = (
+                f"{_SPLIT} A key that an episode keeps gives the same numbers in every step. If "
+                "`jnp.where` drops what is drawn, as in an auto-reset inside of the environment, "
+                "waive this rule."
+            )
             yield Fault(".step", expected, got, fix)
         seen |= drawn
         state = probe.step(state, action)[1]
