@@ -82,6 +82,36 @@ def test_combined_data_sets_of_minari_lose_pixels_and_seeds(
         assert [x.get("seed") for x in found] == seeds
 
 
+class Numbers(Noise):
+    """Its infos are one number a step."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed=seed)[0], {"number": 1.0}
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:4], {"number": 2.0}
+
+
+def test_combined_numbers_of_minari_cannot_be_read_from_arrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    minari = module("minari")
+    sets = []
+    for seed in (1, 2):
+        env = minari.DataCollector(Numbers(), record_infos=True, data_format="arrow")
+        env.reset(seed=seed)
+        env.step(0)
+        left_open = env._tmp_dir
+        sets.append(env.create_dataset(f"numbers/{seed}-v0"))
+        left_open.cleanup()
+        env._tmp_dir.cleanup()
+    assert sets[0][0].infos["number"].tolist() == [1.0, 2.0]
+    combined = minari.combine_datasets(sets, "numbers/both-v0")
+    with pytest.raises(ValueError, match="invalid literal"):
+        combined[0]
+
+
 def test_multi_step_of_torchrl_leaves_the_end_behind() -> None:
     torch, tensordict = module("torch"), module("tensordict").TensorDict
     ends = torch.tensor([[[False], [False], [True]]])
