@@ -336,7 +336,8 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
 
 def _require_declared(who: str, config: Any, fields: dict[str, Any]) -> None:
     """
-    Raise a FieldError for text where a number is declared, or a dict in place of a dataclass.
+    Raise a FieldError for a text where a number is declared, a float where an int is, or a dict in
+    place of a dataclass.
 
     Python takes "False" for true. A dict may be meant as changes, or as the whole.
     """
@@ -350,10 +351,11 @@ def _require_declared(who: str, config: Any, fields: dict[str, Any]) -> None:
                 f"{who}: expected `{field.name}` to be of type {wanted.__name__}; got the dict "
                 f"{value!r:.80}. Pass `dataclasses.replace(config.{field.name}, {changes})`."
             )
-        if isinstance(value, str) and declared in ("bool", "int", "float"):
+        is_text = isinstance(value, str) and declared in ("bool", "int", "float")
+        if is_text or (declared == "int" and isinstance(value, (float, np.floating))):
+            got = f"the text {value!r}" if is_text else str(cast(Any, value))
             raise FieldError(
-                f"{who}: expected `{field.name}` to be of type {declared}; got the text {value!r}. "
-                "Convert it."
+                f"{who}: expected `{field.name}` to be of type {declared}; got {got}. Convert it."
             )
 
 

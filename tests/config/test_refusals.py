@@ -220,6 +220,16 @@ def test_text_for_a_number_is_refused(text: str) -> None:
             call()
 
 
+@pytest.mark.parametrize("rows", [4.5, np.float32(5)])
+def test_a_float_for_an_int_is_refused(rows: Any) -> None:
+    for call in (
+        lambda: envrax.make("classic/Catch-v0", rows=rows),
+        lambda: envrax.with_config(envrax.classic.Catch(), rows=rows),
+    ):
+        with pytest.raises(TypeError, match=f"`rows` to be of type int; got {rows}. Convert it"):
+            call()
+
+
 @dataclasses.dataclass
 class Gains:
     left: float = 1.0
