@@ -236,17 +236,27 @@ def require_given(who: str, cls: Any, env: Any, given: Any, fields: Iterable[str
     default = next(iter(inspect.signature(cls).parameters.values())).default
     takes_config = default is None or isinstance(default, Config)
     takes_config |= default is inspect.Parameter.empty
-    is_held = all(_are_equal(getattr(env.config, x, None), getattr(given, x)) for x in fields)
+    is_held = all(same_values(getattr(env.config, x, None), getattr(given, x)) for x in fields)
     if env._given_config is None or not takes_config or not is_held:
         raise lost_config(who, cls)
 
 
-def _are_equal(a: Any, b: Any) -> bool:
-    """Whether two values of a field are equal; two traced ones count as equal."""
+def same_values(a: Any, b: Any) -> bool:
+    """
+    Whether two configs, or values in them, are equal; two traced ones count as equal.
+
+    `==` has no answer for arrays in them.
+    """
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
-    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
-    return all(all(map(is_traced, pair)) or np.array_equal(*pair) for pair in pairs)
+    return all(map(_same_leaf, jax.tree.leaves(a), jax.tree.leaves(b)))
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    fields = value_fields(a)
+    if fields is not None and type(a) is type(b):
+        return same_values(fields, value_fields(b))
+    return (is_traced(a) and is_traced(b)) or np.array_equal(a, b)
 
 
 def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) -> Any:

@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, Self, cast
 
-import jax
-import numpy as np
-
 from envrax import libraries
 from envrax._checks.names import available, close_matches, did_you_mean, search
 from envrax._checks.packages import how_to_install, import_whole
-from envrax.config import value_fields
+from envrax.config import same_values
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
@@ -58,7 +55,7 @@ class EnvSpec:
             return NotImplemented
         ours = self.name, self.env_class, self.suite, self.wrappers
         theirs = other.name, other.env_class, other.suite, other.wrappers
-        return ours == theirs and _same_values(self.default_config, other.default_config)
+        return ours == theirs and same_values(self.default_config, other.default_config)
 
 
 class Suite(Protocol):
@@ -245,20 +242,6 @@ def load_entry(name: str) -> _Entry:
     if name not in _ENTRIES:
         raise _unknown_env(name, among_suites=True)
     return _ENTRIES[name]
-
-
-def _same_values(a: Any, b: Any) -> bool:
-    """Whether two configs are equal; `==` has no answer for arrays in them."""
-    if jax.tree.structure(a) != jax.tree.structure(b):
-        return False
-    return all(map(_same_leaf, jax.tree.leaves(a), jax.tree.leaves(b)))
-
-
-def _same_leaf(a: Any, b: Any) -> bool:
-    fields = value_fields(a)
-    if fields is not None and type(a) is type(b):
-        return _same_values(fields, value_fields(b))
-    return np.array_equal(a, b)
 
 
 def copied(spec: EnvSpec) -> EnvSpec:

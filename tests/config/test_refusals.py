@@ -246,6 +246,18 @@ class GainsConfig(EnvConfig):
 class Gained(Open[Box, Discrete, EnvState, GainsConfig]): ...
 
 
+class Shortened(Gained):
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(dataclasses.replace(config or GainsConfig(), max_steps=7))
+
+
+def test_a_class_may_derive_a_config_with_arrays_in_a_dataclass() -> None:
+    """`==` has no answer for them."""
+    gains: Any = Gains(left=np.arange(3.0))
+    env = envrax.with_config(Shortened(), gains=gains)
+    assert env.config.max_steps == 7 and env.config.gains.left.tolist() == [0, 1, 2]
+
+
 @pytest.mark.usefixtures("clean_registry")
 @pytest.mark.parametrize(
     ("fields", "noun"),

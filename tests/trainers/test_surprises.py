@@ -58,20 +58,26 @@ class Noise(gymnasium.Env[Any, Any]):
         return self.reset()[0], 0.0, True, False, {}
 
 
-def test_combined_data_sets_of_minari_lose_pixels_and_seeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    minari = module("minari")
+def two_sets(make: Any, **options: Any) -> list[Any]:
+    """Data sets of Minari's collector, of one step each, with the seeds 1 and 2."""
     sets = []
     for seed in (1, 2):
-        env = minari.DataCollector(Noise(), jpeg_encoding=False)
+        env = module("minari").DataCollector(make(), **options)
         env.reset(seed=seed)
         env.step(0)
         left_open = env._tmp_dir
         sets.append(env.create_dataset(f"noise/{seed}-v0"))
         left_open.cleanup()
         env._tmp_dir.cleanup()
+    return sets
+
+
+def test_combined_data_sets_of_minari_lose_pixels_and_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    minari = module("minari")
+    sets = two_sets(Noise, jpeg_encoding=False)
     images = [x[0].observations for x in sets]
     combined = minari.combine_datasets(sets, "noise/both-v0")
     assert (combined[0].observations != images[0]).mean() > 0.5
@@ -96,18 +102,9 @@ def test_combined_numbers_of_minari_cannot_be_read_from_arrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    minari = module("minari")
-    sets = []
-    for seed in (1, 2):
-        env = minari.DataCollector(Numbers(), record_infos=True, data_format="arrow")
-        env.reset(seed=seed)
-        env.step(0)
-        left_open = env._tmp_dir
-        sets.append(env.create_dataset(f"numbers/{seed}-v0"))
-        left_open.cleanup()
-        env._tmp_dir.cleanup()
+    sets = two_sets(Numbers, record_infos=True, data_format="arrow")
     assert sets[0][0].infos["number"].tolist() == [1.0, 2.0]
-    combined = minari.combine_datasets(sets, "numbers/both-v0")
+    combined = module("minari").combine_datasets(sets, "noise/both-v0")
     with pytest.raises(ValueError, match="invalid literal"):
         combined[0]
 

@@ -114,7 +114,7 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     Returns
     -------
     gymnasium.Env
-        Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
+        Observations are NumPy arrays of the space's dtype, an int64 for a `Discrete`; `reward` is
         a float. `terminated` and `truncated` are the bools of the info; an end without these is
         truncated at `config.max_steps`, and terminated before. `info["action_mask"]` is a mask for
         `action_space.sample`, if the environment has masks. Gymnasium's `Box` takes no mask: the

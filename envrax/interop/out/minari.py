@@ -250,7 +250,7 @@ def _buffers(
 
 def _require_writable(who: str, where: str, tree: Any) -> None:
     """Raise a ValueError for what the file could not hold, or would take for something else."""
-    if tree is None:  # which no file has, and none of the values lacks
+    if tree is None:  # such as the mask of a part where all is legal: it is left out
         return
     if is_mapping(tree):
         for key, value in tree.items():
