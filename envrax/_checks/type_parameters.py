@@ -25,37 +25,29 @@ def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
     type or None
         The class, or None if none is named, or one outside the bound of `param`.
     """
-    found = _argument(cls, base, param)
+    named: dict[type, Any] = {base: param}  # or the parameter of a class that takes its place
+    for c in reversed(cls.__mro__):
+        # `__orig_bases__` is inherited: read only the entry of this class.
+        for alias in c.__dict__.get("__orig_bases__", c.__bases__):
+            origin = get_origin(alias) or alias
+            if c is base or origin not in named:
+                continue
+            found = named[origin]
+            if isinstance(found, TypeVar):
+                parameters: Any = getattr(origin, "__parameters__", ())
+                arguments: Any = dict(zip(parameters, get_args(alias), strict=False))
+                default = getattr(found, "__default__", None)  # Python 3.13
+                found = _evaluated(arguments.get(found, default), c)
+                found = get_origin(found) or found
+            before = named.get(c)
+            pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
+            if before is None and (pinned or found in getattr(c, "__parameters__", ())):
+                named[c] = found
+            # Of several bases, one that names a subclass of what those before it name counts.
+            if pinned and isinstance(before, type) and issubclass(found, before):
+                named[c] = found
+    found = named.get(cls)
     return None if isinstance(found, TypeVar) else found
-
-
-def _argument(cls: type, base: type, param: TypeVar) -> Any:
-    """
-    The class that `cls` names, or the type parameter of `cls` that takes its place.
-
-    Of several bases, one that names a subclass of what the bases before it name counts.
-    """
-    if cls is base:
-        return param
-    first: Any = None
-    # `__orig_bases__` is inherited: read only the entry of this class.
-    for alias in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        origin = get_origin(alias) or alias
-        if not (isinstance(origin, type) and issubclass(origin, base)):
-            continue
-        found = _argument(origin, base, param)
-        if isinstance(found, TypeVar):
-            parameters: Any = getattr(origin, "__parameters__", ())
-            arguments: Any = dict(zip(parameters, get_args(alias), strict=False))
-            default = getattr(found, "__default__", None)  # Python 3.13
-            found = _evaluated(arguments.get(found, default), cls)
-            found = get_origin(found) or found
-        pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
-        if first is None and (pinned or found in getattr(cls, "__parameters__", ())):
-            first = found
-        if pinned and isinstance(first, type) and issubclass(found, first):
-            first = found
-    return first
 
 
 def _evaluated(found: Any, cls: type) -> Any:
