@@ -22,20 +22,25 @@ from envrax._jax.keys import is_key
 _BATCH_SIZE = 8191  # no array of keys in an environment has this size
 
 
-def draws_from_a_fixed_key(function: Callable[..., Any], *args: Any) -> bool:
+def draws_from_a_fixed_key(function: Callable[..., Any], args: Any, others: Any) -> bool:
     """
     Whether a function draws random numbers from a key that does not depend on its arguments.
 
-    The function is traced under `vmap`. A key that depends on the arguments then has a batch axis.
+    The function is traced under `vmap`. A key that depends on the arguments then has a batch axis,
+    or, where slots are reset in chunks, other bits for the `others`, which hold another key.
     """
     shapes = jax.eval_shape(lambda: args)
     batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((_BATCH_SIZE, *x.shape), x.dtype), shapes)
     try:
-        program = jax.make_jaxpr(jax.vmap(function))(*batch)
+        mapped = jax.vmap(function)
+        program = jax.make_jaxpr(mapped)(*batch)
     except Exception:  # `vmap_agrees` reports a function that does not run under `vmap`
         return False
     keys = [eqn.invars[0].aval for eqn in equations(program) if draws_random_bits(eqn)]
-    return any(_BATCH_SIZE not in cast(Any, key).shape for key in keys)
+    if all(_BATCH_SIZE in cast(Any, key).shape for key in keys):
+        return False
+    one, other = (jax.tree.map(lambda x: x[None], x) for x in (args, others))
+    return bool(drawn_keys(mapped, *one) & drawn_keys(mapped, *other))
 
 
 def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:

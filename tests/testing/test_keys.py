@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import pytest
@@ -9,7 +10,8 @@ from broken_envs import faults
 from broken_envs.drift import F32, Drift, DriftState
 from broken_envs.keys import KeyIsUsedTwice, StepKeepsTheKey
 
-from envrax import JitWrapper, Wrapper
+from envrax import Box, Discrete, EnvConfig, EnvState, EpisodicEnv, JitWrapper, VecEnv, Wrapper
+from envrax.autoreset import Compact
 from envrax.testing import CountingEnv, report_env
 
 
@@ -126,6 +128,51 @@ class DrawsInALoop(Drift):
 @pytest.mark.parametrize("env_class", [CountingEnv, StartsAtOnePlace, DrawsInALoop])
 def test_draws_that_depend_on_the_key_or_on_none_are_legal(env_class: Any) -> None:
     assert not faults("draws_depend_on_the_key", env_class())
+
+
+@chex.dataclass
+class BatchState(EnvState):
+    slots: Any
+    noise: Any
+
+
+class StepsABatch(EpisodicEnv[Box, Discrete, BatchState, EnvConfig]):
+    """Its slots are reset two at a time, from keys without the axis of an outer batch."""
+
+    batch = VecEnv(CountingEnv(), 4, autoreset=Compact(2))
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 1000, (4, 2), jnp.int32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def begin(self, key: Any, **episode: Any) -> BatchState:
+        return BatchState(slots=self.batch.reset(key)[1], noise=F32(0), **episode)
+
+    def advance(self, state: BatchState, action: Any) -> Any:
+        actions = jnp.full(4, action, jnp.int32)
+        _, slots, rewards, *_ = self.batch.step(state.slots, actions)
+        return state.replace(slots=slots, noise=self.noise()), rewards.sum(), jnp.bool_(False)
+
+    def observe(self, state: BatchState) -> Any:
+        return jax.vmap(self.batch.env.observe)(state.slots)
+
+    def noise(self) -> Any:
+        return F32(0)
+
+
+class AddsNoiseOfAFixedKey(StepsABatch):
+    def noise(self) -> Any:
+        return jax.random.uniform(jax.random.key(3), (), F32)
+
+
+def test_slots_that_are_reset_in_chunks_draw_from_keys_of_their_own() -> None:
+    assert not faults("draws_depend_on_the_key", StepsABatch(EnvConfig(max_steps=20)))
+    (fault,) = faults("draws_depend_on_the_key", AddsNoiseOfAFixedKey(EnvConfig(max_steps=20)))
+    assert fault.where == "AddsNoiseOfAFixedKey.step"
 
 
 class LevelsFromAFixedKey(Drift):

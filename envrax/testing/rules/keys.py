@@ -58,10 +58,10 @@ def _with_rng(state: Any, rng: jax.Array) -> Any:
 
 def draws_depend_on_the_key(probe: Probe) -> Faults:
     """No number is drawn from a fixed key, such as `jax.random.key(0)`."""
-    calls = _calls(probe)
-    for method, call in calls.items():
+    others = _calls(probe, probe.other_rng)
+    for method, (function, *args) in _calls(probe, probe.rng).items():
         source = "the key given" if method == "reset" else "`state.rng`"
-        if draws_from_a_fixed_key(*call):
+        if draws_from_a_fixed_key(function, args, others[method][1:]):
             fix = f"Split {source}, and draw from one part. Compute constants in `__init__`."
             expected, got = f"every draw to depend on {source}", "a draw from a fixed key"
             yield Fault(f".{method}", expected, got, fix)
@@ -69,15 +69,15 @@ def draws_depend_on_the_key(probe: Probe) -> Faults:
 
 def keys_are_used_once(probe: Probe) -> Faults:
     """Within one call of `reset` or `step`, no key is used twice."""
-    for method, call in _calls(probe).items():
+    for method, call in _calls(probe, probe.rng).items():
         if error := reused_key(*call):
             yield fault_of(error, f".{method}", "every key to be used once", _SPLIT)
 
 
-def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
-    """The functions that may draw, with arguments to trace them."""
-    env, state = probe.env, probe.at_reset[1]
-    calls = {"reset": (env.reset, probe.rng), "step": (env.step, state, probe.actions[0])}
+def _calls(probe: Probe, rng: jax.Array) -> dict[str, tuple[Any, ...]]:
+    """The functions that may draw, with arguments to trace them, of an episode with this key."""
+    env, state = probe.env, probe.env.reset(rng)[1]
+    calls = {"reset": (env.reset, rng), "step": (env.step, state, probe.actions[0])}
     return calls | ({"reset_after": (env.reset_after, state)} if carries_over(env) else {})
 
 
