@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._jax.jaxprs import changes_host
-from envrax.env import AnyEnv, EnvState, carries_over
+from envrax.env import AnyEnv, EnvState, carries_over, starting_method_name
 from envrax.termination import step_env
 from envrax.testing.masks import why_unfit
 from envrax.testing.pytrees import copy_to_edit, take, tree_to_numpy
@@ -84,6 +84,7 @@ class Probe:
         self.compiled_mask: Any = jax.jit(env.action_mask)
         self.compiles = False  # `traces_under_jit` sets it
         self.traced_attributes: set[str] = set()  # `no_tracer_leaks` sets it
+        self.begun: list[tuple[Any, Any]] = []  # what `next_episode` returned, in all steps so far
 
     @cached_property
     def rng(self) -> jax.Array:
@@ -170,7 +171,10 @@ class Probe:
         found = list(self._run(self.reset, self.step, self.num_steps))
         if any(map(self.needs_reset, found)):
             return found
-        return found + self.run_to_end(found[-1].state)
+        last = self.run_to_end(found[-1].state)
+        for t in filter(self.needs_reset, last):
+            self.next_episode(t.state, self.reset)
+        return found + last
 
     @cached_property
     def numpy_transitions(self) -> list[Transition]:
@@ -209,8 +213,16 @@ class Probe:
     def next_episode(self, state: Any, reset: Any) -> Any:
         """First observation and state of the episode after one that ended in `state`."""
         if carries_over(self.env):
-            return self.env.reset_after(self.state_to_pass(state))
-        return reset(jax.random.split(state.rng)[0])
+            begun = self.env.reset_after(self.state_to_pass(state))
+        else:
+            begun = reset(jax.random.split(state.rng)[0])
+        self.begun.append(begun)
+        return begun
+
+    @property
+    def begins_in(self) -> str:
+        """The method that begins the next episode, as the place of a fault."""
+        return f".{starting_method_name(self.env)}"
 
     def run_to_end(self, state: Any) -> list[Transition]:
         """

@@ -25,6 +25,25 @@ class DoneAtReset(Drift):
         return obs, state.replace(done=jnp.bool_(True))
 
 
+class ReallyEnded(Drift):
+    """Its own `reset_after` tells an end of play from any other state."""
+
+    def ended(self, state: Any) -> Any:
+        return state.step >= self.config.max_steps
+
+
+class DoneAfterARealEnd(ReallyEnded):
+    def reset_after(self, state: Any) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(done=self.ended(state))
+
+
+class CountsOnAfterARealEnd(ReallyEnded):
+    def reset_after(self, state: Any) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(step=jnp.where(self.ended(state), -1, 0))
+
+
 class StepIsNotCounted(Edited):
     def edit(self, obs: Any, state: Any, *rest: Any) -> Any:
         return obs, state.replace(step=jnp.minimum(state.step, 3)), *rest
@@ -203,8 +222,15 @@ def EndIsNotCounted() -> Any:
 
 
 BROKEN: dict[str, list[Any]] = {
-    "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
-    "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat, AdvanceEnds, AdvanceSkips],
+    "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset, DoneAfterARealEnd],
+    "step_counts": [
+        StepIsNotCounted,
+        CountsOnAfterARealEnd,
+        EndsAStepTooLate,
+        StepIsAFloat,
+        AdvanceEnds,
+        AdvanceSkips,
+    ],
     "observed_counters_count": [CounterStandsStill],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],

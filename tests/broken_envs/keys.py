@@ -36,6 +36,18 @@ class StepFoldsTheCountIn(Drift):
         return self.observe(new), new, drawn, *rest
 
 
+class ABranchKeepsTheKey(Drift):
+    """Only a step that the uncompiled ones do not reach draws, and no step replaces the key."""
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        obs, new, *rest = super().step(state, action)
+        key = jax.random.fold_in(state.rng, 7)
+        draw = lambda key: jax.random.uniform(key, (), F32)  # noqa: E731
+        gust = jax.lax.cond(state.step % 5 == 4, draw, lambda _: F32(0), key)
+        new = new.replace(rng=state.rng, place=state.place + gust)
+        return self.observe(new), new, gust, *rest[1:]
+
+
 class ResetDrawsFromAFixedKey(Drift):
     def reset(self, rng: jax.Array) -> Any:
         _, state = super().reset(rng)
@@ -99,8 +111,26 @@ class KeysMustBeTyped(Drift):
         return super().reset(jax.random.wrap_key_data(jax.random.key_data(rng)))
 
 
+class NextEpisodesKeyIsTyped(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        rng = jax.random.wrap_key_data(jax.random.key_data(state.rng))
+        return self.reset(jax.random.split(rng)[0])
+
+
+class NextEpisodeDiffersByTheKindOfKey(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        typed = jnp.issubdtype(state.rng.dtype, jax.dtypes.prng_key)
+        return self.reset(jax.random.split(state.rng)[0 if typed else 1])
+
+
 BROKEN: dict[str, list[Any]] = {
-    "key_moves_on": [ResetKeepsTheKey, ResetIgnoresTheKey, StepKeepsTheKey, StepFoldsTheCountIn],
+    "key_moves_on": [
+        ResetKeepsTheKey,
+        ResetIgnoresTheKey,
+        StepKeepsTheKey,
+        StepFoldsTheCountIn,
+        ABranchKeepsTheKey,
+    ],
     "draws_depend_on_the_key": [ResetDrawsFromAFixedKey, StepDrawsFromAFixedKey],
     "keys_are_used_once": [KeyIsUsedTwice],
     "calls_share_no_key": [
@@ -109,5 +139,9 @@ BROKEN: dict[str, list[Any]] = {
         StepRewrapsAKeptKey,
         StepFoldsAKeptKeyInALoop,
     ],
-    "both_kinds_of_keys": [KeysMustBeTyped],
+    "both_kinds_of_keys": [
+        KeysMustBeTyped,
+        NextEpisodesKeyIsTyped,
+        NextEpisodeDiffersByTheKindOfKey,
+    ],
 }

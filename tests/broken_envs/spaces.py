@@ -76,6 +76,14 @@ class ObservationLeavesTheBox(Drift):
         return jnp.where(state.step == 5, 100.0, state.place)
 
 
+class FirstObservationLeavesTheBox(Drift):
+    """Only where a time limit ended the last episode, and so not after a made-up end."""
+
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return jnp.where(state.step == self.config.max_steps, 100.0, obs), first
+
+
 class ObservationLacksAKey(Drift):
     @property
     def observation_space(self) -> Any:
@@ -96,6 +104,7 @@ BROKEN: dict[str, list[Any]] = {
         ObservationIsAnInteger,
         ObservationHasAnotherShape,
         ObservationLeavesTheBox,
+        FirstObservationLeavesTheBox,
         ObservationLacksAKey,
     ],
 }

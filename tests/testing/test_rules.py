@@ -9,9 +9,19 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
-from broken_envs.episodes import TruncatedIsNotDone
-from broken_envs.keys import KeyIsUsedTwice, ResetKeepsTheKey
-from broken_envs.spaces import ObservationIsAnInteger, ObservationLacksAKey
+from broken_envs.episodes import CountsOnAfterARealEnd, DoneAfterARealEnd, TruncatedIsNotDone
+from broken_envs.keys import (
+    ABranchKeepsTheKey,
+    KeyIsUsedTwice,
+    NextEpisodeDiffersByTheKindOfKey,
+    NextEpisodesKeyIsTyped,
+    ResetKeepsTheKey,
+)
+from broken_envs.spaces import (
+    FirstObservationLeavesTheBox,
+    ObservationIsAnInteger,
+    ObservationLacksAKey,
+)
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
 from fakes import NestedEnv
 
@@ -43,6 +53,24 @@ def test_a_hook_of_done_does_not_end_episodes() -> None:
     """The statistics of a wrapper inside would miss such an end."""
     (fault,) = faults("done_is_a_flag", EndsInAHook(CountingEnv()))
     assert (fault.where, fault.got) == ("EndsInAHook.done", "True for False")
+
+
+LATE = [
+    ("key_moves_on", ABranchKeepsTheKey, ".step"),
+    ("done_is_a_flag", DoneAfterARealEnd, ".reset_after"),
+    ("step_counts", CountsOnAfterARealEnd, ".reset_after"),
+    ("observations_are_in_the_space", FirstObservationLeavesTheBox, ".reset_after"),
+    ("both_kinds_of_keys", NextEpisodesKeyIsTyped, ".reset_after"),
+    ("both_kinds_of_keys", NextEpisodeDiffersByTheKindOfKey, ".reset_after"),
+]
+
+
+@pytest.mark.parametrize(("rule", "env_class", "where"), LATE)
+def test_rules_look_at_late_steps_and_at_the_next_episode(
+    rule: str, env_class: Any, where: str
+) -> None:
+    (fault,) = faults(rule, env_class())
+    assert fault.where == f"{env_class.__name__}{where}"
 
 
 PAIRS = [(env_class, rule) for rule, x in BROKEN.items() for env_class in x]

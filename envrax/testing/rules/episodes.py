@@ -24,13 +24,14 @@ _ONE_BOOL = "Return one bool, such as the result of a comparison."
 
 
 def done_is_a_flag(probe: Probe) -> Faults:
-    """`done` is a bool scalar, equal to `state.done`, and False at reset. With wrappers, it is \
-`state.done` after their `done` hooks."""
+    """`done` is a bool scalar, equal to `state.done`, and False where an episode begins. With \
+wrappers, it is `state.done` after their `done` hooks."""
     done = probe.at_reset[1].done
     if describe(done) != "bool[]":
         yield Fault(".reset", "`state.done` to be bool[]", describe(done), _ONE_BOOL)
+    fix = "Start with `jnp.bool_(False)`."
     if bool(done):
-        yield Fault(".reset", "`state.done` to be False", "True", "Start with `jnp.bool_(False)`.")
+        yield Fault(".reset", "`state.done` to be False", "True", fix)
     like = describe_weak(probe.after_hooks("done", jnp.bool_(False)))
     if like == "bool[]":
         for flag in (False, True):
@@ -49,17 +50,25 @@ def done_is_a_flag(probe: Probe) -> Faults:
             got = f"{t.done} with a `state.done` of {t.state.done}"
             fix = "Write the same value to both: `state.replace(done=done)`."
             yield Fault(".step", "`done` to equal `state.done`", got, fix)
+    for _, state in probe.begun:
+        if bool(state.done):
+            yield Fault(probe.begins_in, "`state.done` to be False after an end", "True", fix)
 
 
 def step_counts(probe: Probe) -> Faults:
-    """`state.step` is an int32 scalar: 0 at reset, 1 more after every step, and at most \
-`config.max_steps`. A wrapper may take several steps in one."""
+    """`state.step` is an int32 scalar: 0 where an episode begins, 1 more after every step, and at \
+most `config.max_steps`. A wrapper may take several steps in one."""
     first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
     fix = "Start with `jnp.int32(0)`."
     if describe(first) != "int32[]":
         yield Fault(".reset", "`state.step` to be int32[]", describe(first), fix)
     if int(first) != 0:
         yield Fault(".reset", "`state.step` to be 0", str(first), fix)
+    _ = probe.numpy_transitions
+    for _, state in probe.begun:
+        if int(state.step) != 0:
+            expected = "`state.step` to be 0 after an end"
+            yield Fault(probe.begins_in, expected, str(state.step), fix)
     for t in probe.all_steps():
         counted = int(t.state.step) - int(t.before.step)
         if counted != 1 and not (wrapped and counted > 1):

@@ -1,12 +1,13 @@
 """Rules on PRNG keys: each is used once, and all are derived from the key given to `reset`."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key, key_types
-from envrax.env import EnvState, carries_over
+from envrax.env import EnvState, JaxEnv, carries_over
 from envrax.testing.key_usage import drawn_keys, draws_from_a_fixed_key, reused_key
 from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differences
@@ -31,8 +32,10 @@ it. A step that draws from it replaces it."""
         fix = "Derive it from the key given: otherwise every episode draws the same numbers."
         got = "the same key for two different keys"
         yield Fault(".reset", "`state.rng` to depend on the key given", got, fix)
-    for t in probe.uncompiled:
-        if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t):
+    steps = probe.transitions if probe.compiles else probe.uncompiled
+    others = jax.random.split(probe.other_rng, len(steps))  # one could draw the same by chance
+    for i, t in enumerate(steps):
+        if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t, others[i]):
             expected = "`state.rng` to be another key after a step that draws from it"
             yield Fault(".step", expected, "the same key", f"{_SPLIT} {_FOLDED}")
 
@@ -41,11 +44,12 @@ def _same_key(a: Any, b: Any) -> bool:
     return np.array_equal(tree_to_numpy(a), tree_to_numpy(b))
 
 
-def _is_random(probe: Probe, t: Transition) -> bool:
-    """Whether the step's results, apart from the key, depend on the key."""
-    other = _with_rng(t.before, probe.other_rng)
-    again = t._replace(**by_name(probe.env.step(other, t.action)))
-    one, again = (x._replace(state=_with_rng(x.state, t.state.rng)) for x in (t, again))
+def _is_random(probe: Probe, t: Transition, rng: jax.Array) -> bool:
+    """Whether the step's results, apart from the key, are others with another key."""
+    step: Any = probe.step if probe.compiles else probe.env.step
+    again = t._replace(**by_name(step(_with_rng(t.before, rng), t.action)))
+    kept: Any = np.zeros(())  # in place of both keys
+    one, again = (x._replace(state=_with_rng(x.state, kept)) for x in (t, again))
     return any(True for _ in value_differences(one.returned, again.returned, exact=True))
 
 
@@ -127,24 +131,40 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
 
 
 def both_kinds_of_keys(probe: Probe) -> Faults:
-    """A legacy key gives the same results as the typed key with the same bits."""
+    """A legacy key gives the same results as the typed key with the same bits, in `reset_after` \
+too where it is overridden."""
     if len(key_types()) < 2:
         raise SkipRule("legacy keys are switched off")
+    env, t = probe.env, probe.uncompiled[0]
+    stepped: dict[str, Any] = {}
+
+    def begin_and_step() -> dict[str, Any]:
+        obs, state = env.reset(jax.random.key_data(probe.rng))
+        stepped.update(by_name(env.step(state, t.action)))
+        return stepped | {"obs": obs}
+
+    def begin_again(last: Any) -> dict[str, Any]:
+        return by_name(env.reset_after(last.replace(done=jnp.ones_like(last.done))))
+
+    yield from _faults_of_a_legacy_key("", t.returned | {"obs": probe.at_reset[0]}, begin_and_step)
+    if isinstance(cast(Any, env), JaxEnv) and carries_over(env):
+        typed = begin_again(t.state)
+        yield from _faults_of_a_legacy_key(
+            ".reset_after", typed, lambda: begin_again(stepped["state"])
+        )
+
+
+def _faults_of_a_legacy_key(where: str, typed: dict[str, Any], call: Any) -> Faults:
     fix = "Use keys as they are: `jax.random.split` and all other functions take both kinds."
-    legacy = jax.random.key_data(probe.rng)
     try:
-        obs, state = probe.env.reset(legacy)
-        stepped = by_name(probe.env.step(state, probe.uncompiled[0].action))
+        legacy = call()
     except Exception as error:
         expected = "it to work with legacy keys, `jax.random.PRNGKey(0)`"
-        yield fault_of(error, "", expected, fix)
+        yield fault_of(error, where, expected, fix)
         return
-    if isinstance(state, EnvState) and is_key(stepped["state"].rng):
-        expected = "`state.rng` to stay a legacy key"
-        yield Fault("", expected, "a typed key", fix)
-    names, typed = ("reward", "done"), probe.uncompiled[0].returned
-    from_typed = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
-    from_legacy = {"obs": obs, **{name: stepped[name] for name in names}}
-    for leaf, a, b in value_differences(from_typed, from_legacy):
+    if isinstance(legacy["state"], EnvState) and is_key(legacy["state"].rng):
+        yield Fault(where, "`state.rng` to stay a legacy key", "a typed key", fix)
+    values = {name: typed[name] for name in ("obs", "reward", "done") if name in typed}
+    for leaf, a, b in value_differences(values, legacy):
         expected = f"the same `{leaf}` from a legacy key as from a typed one, {a}"
-        yield Fault("", expected, b, fix)
+        yield Fault(where, expected, b, fix)

@@ -83,8 +83,9 @@ def observations_are_in_the_space(probe: Probe) -> Faults:
 float may exceed a bound by 4 units in its last place; at a bound of 0, in that of the other \
 bound."""
     space = probe.env.observation_space
-    observations = ((".step", t.obs) for t in probe.all_steps())
-    for where, obs in itertools.chain([(".reset", probe.at_reset[0])], observations):
+    stepped = ((".step", t.obs) for t in probe.all_steps())
+    begun = ((probe.begins_in, obs) for obs, _ in probe.begun)  # read after all steps
+    for where, obs in itertools.chain([(".reset", probe.at_reset[0])], stepped, begun):
         if outside := why_outside(space, obs, "obs", rounded=True):
             expected = f"`{outside.path}` {outside.expected}"
             yield Fault(where, expected, outside.got, _fix(space, outside))
