@@ -59,7 +59,11 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ),
     (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"step\(\) missing"),  # no state
     (lambda: eager().step(counters().reset(KEY)[1], [0, 1]), ValueError, "actions"),
-    (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
+    *(
+        (lambda value=value: with_action_space(value), TypeError, r"Own\.action_space: .* a space")
+        for value in (2, {"x": Discrete(2)}, lambda env: Discrete(2))
+    ),
+    (lambda: with_action_space(property(lambda env: None))().action_space, TypeError, "got None"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
         for rng in (None, "key", np.int32(0), np.zeros(2, F32), [0, 0])
@@ -70,9 +74,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
 ]
 
 
-class Methodical(CounterEnv):
-    def action_space(self) -> Any:  # type: ignore[override]
-        return super().action_space
+def with_action_space(value: Any) -> Any:
+    return type("Own", (CounterEnv,), {"action_space": value})
 
 
 @pytest.mark.parametrize(("call", "error", "noun"), REFUSED)
