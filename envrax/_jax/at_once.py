@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import Field
 from inspect import isfunction
 from typing import Any
 
@@ -35,7 +36,9 @@ def compute_at_once(cls: type, *names: str) -> None:
         elif isinstance(defined, property) and defined.fget is not None:
             read = _at_once(defined.fget, name) if adds(defined) else defined.fget
             setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
-        elif isfunction(defined) or not (defined is None or hasattr(defined, "__get__")):
+        elif isfunction(defined) or not (
+            hasattr(defined, "__get__") or isinstance(defined, Field | None)  # set later
+        ):
             _require_space(f"{cls.__name__}.{name}", defined)
 
 

@@ -1,5 +1,6 @@
 """What `VecEnv` refuses, and what it converts; error_messages.md has whole messages."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -76,6 +77,15 @@ REFUSED: list[tuple[Any, Any, str]] = [
 
 def with_action_space(value: Any) -> Any:
     return type("Own", (CounterEnv,), {"action_space": value})
+
+
+def test_a_space_may_be_the_field_of_a_dataclass() -> None:
+    field: Any = dataclasses.field(default=Discrete(3))
+    own: Any = type("Own", (CounterEnv,), {"action_space": field})
+    own.__annotations__ = {"action_space": Discrete}
+    own.__post_init__ = lambda self: CounterEnv.__init__(self)
+    made = dataclasses.dataclass(eq=False)(own)()
+    assert VecEnv(made, 2).action_space == Discrete(3).batch(2)
 
 
 @pytest.mark.parametrize(("call", "error", "noun"), REFUSED)
