@@ -3,14 +3,14 @@
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import Field
+from inspect import isfunction
 from typing import Any
 
 import jax
 
 from envrax._checks.marks import adds
 from envrax._jax.types import is_inside_jit
-
-_GYMNASIUM = "gymnasium.spaces"  # whose classes have the names of ours
 
 
 def computed_at_once() -> AbstractContextManager[None]:
@@ -27,17 +27,19 @@ def compute_at_once(cls: type, *names: str) -> None:
     Let those of these properties that a class defines give values where JAX traces their reader.
 
     Without it, what `jnp` computes in them would be a tracer there, of which no space can be made.
-    A space of Gymnasium is refused, as the value of an attribute too.
+    What is no space is refused, as the value of an attribute too: a dict, one of Gymnasium.
     """
     for name in names:
         defined = vars(cls).get(name)
         if isinstance(defined, functools.cached_property):
-            defined.func = _at_once(defined.func)
+            defined.func = _at_once(defined.func, name)
         elif isinstance(defined, property) and defined.fget is not None:
-            read = _at_once(defined.fget) if adds(defined) else defined.fget
+            read = _at_once(defined.fget, name) if adds(defined) else defined.fget
             setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
-        elif type(defined).__module__.startswith(_GYMNASIUM):
-            raise _of_gymnasium(cls, defined)
+        elif isfunction(defined) or not (
+            hasattr(defined, "__get__") or isinstance(defined, Field | None)  # set later
+        ):
+            _require_space(f"{cls.__name__}.{name}", defined)
 
 
 def _refuse(self: Any, value: Any) -> None:
@@ -47,20 +49,22 @@ def _refuse(self: Any, value: Any) -> None:
     )
 
 
-def _at_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _at_once(read: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     @functools.wraps(read)
     def at_once(self: Any) -> Any:
         with jax.ensure_compile_time_eval():
             space = read(self)
-        if type(space).__module__.startswith(_GYMNASIUM):
-            raise _of_gymnasium(type(self), space)
+        _require_space(f"{type(self).__name__}.{name}", space)
         return space
 
     return at_once
 
 
-def _of_gymnasium(cls: type, space: Any) -> TypeError:
-    return TypeError(
-        f"{cls.__name__}: expected a space of envrax; got {space!r} of Gymnasium. Import "
-        "its class from envrax, or convert it by `envrax.interop.from_space`."
+def _require_space(who: str, space: Any) -> None:
+    if hasattr(space, "batch"):
+        return
+    raise TypeError(
+        f"{who}: expected a space of envrax, or a property that returns one; got {space!r}, a "
+        f"{type(space).__module__}.{type(space).__qualname__}. Put several into an `envrax.Dict`; "
+        "`envrax.interop.from_space` converts a space of Gymnasium."
     )

@@ -58,7 +58,11 @@ class StateCopies:
         is_quick = len(fields) > 1 and all(known)
         self._class = type(state)
         self._types = frozenset(map(type, fields.values())) if is_quick else self._types
-        self._fields = attrgetter(*fields) if is_quick else lambda _: (None,)
+        self._fields = attrgetter(*fields) if is_quick else _no_fields
+
+
+def _no_fields(_: Any) -> tuple[None]:
+    return (None,)
 
 
 def _has_fields(x: Any) -> bool:

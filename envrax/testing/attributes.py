@@ -2,9 +2,11 @@
 
 import dataclasses
 import inspect
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import jax
@@ -15,6 +17,11 @@ from envrax._jax.types import is_traced
 from envrax.env import Resource
 
 Attributes = dict[str, Any]
+Contents = dict[tuple[Any, ...], Any]  # what is in an attribute by path, such as ("key", 0)
+Reading = list[dict[str, Contents]]  # by layer of a stack and by attribute
+
+_COPIED = (np.ndarray, bytearray)
+_RESTORED = (dict, list, set, deque, Counter, OrderedDict, defaultdict)
 
 
 def whole_stack(env: Any) -> Iterator[Any]:
@@ -24,13 +31,15 @@ def whole_stack(env: Any) -> Iterator[Any]:
         env = vars(env).get("env")
 
 
-def read_attributes(env: Any) -> list[Attributes]:
+def read_attributes(env: Any) -> Reading:
     """
-    The attributes of every environment of a stack and of its class, for a later comparison.
+    What every environment of a stack and its class hold, for a later comparison.
 
-    Arrays, lists, dicts, sets and dataclasses, such as the config, are copied two levels deep.
+    Arrays are copied. Standard containers and dataclasses, such as the config, are read to any
+    depth; other objects are only known by identity.
     """
-    return [_copied({**_of_class(type(layer)), **vars(layer)}) for layer in whole_stack(env)]
+    layers = [_of_class(type(x)) | cast(Attributes, vars(x)) for x in whole_stack(env)]
+    return [{name: _contents(x) for name, x in layer.items()} for layer in layers]
 
 
 def _of_class(cls: type) -> Attributes:
@@ -54,12 +63,11 @@ def _traced(owner: Any) -> list[str]:
     return [name for name, value in attributes.items() if is_traced(value)]
 
 
-def changed_attributes(before: list[Attributes], after: list[Attributes]) -> list[str]:
+def changed_attributes(before: Reading, after: Reading) -> list[str]:
     """Names of the attributes that were added, removed, replaced or edited between two readings."""
-    absent = object()
     changed = dict[str, None]()
     for old, new in zip(before, after, strict=True):
-        names = [k for k in {**old, **new} if not _same(old.get(k, absent), new.get(k, absent))]
+        names = [k for k in {**old, **new} if not _same_contents(old.get(k, {}), new.get(k, {}))]
         changed.update(dict.fromkeys(names))
     return [*changed]
 
@@ -70,7 +78,7 @@ def without_cached_properties(env: Any) -> Generator[None]:
     saved: list[tuple[Attributes, Attributes, list[tuple[Any, Any]]]] = []
     for layer in whole_stack(env):
         attributes = cast(Attributes, vars(layer))
-        copies = [(x, x.copy()) for x in attributes.values() if type(x) in (dict, list, set)]
+        copies = [(x, x.copy()) for x in attributes.values() if type(x) in _RESTORED]
         saved.append((attributes, attributes.copy(), copies))
         for name in [*attributes]:
             if isinstance(inspect.getattr_static(type(layer), name, None), cached_property):
@@ -83,20 +91,52 @@ def without_cached_properties(env: Any) -> Generator[None]:
             attributes.update(before)
             for container, copy in copies:
                 container.clear()
-                (container.extend if type(container) is list else container.update)(copy)
+                (getattr(container, "extend", None) or container.update)(copy)
 
 
-def _copied(x: Any, depth: int = 3) -> Any:
-    if isinstance(x, np.ndarray | set):
-        return cast(Any, x).copy()
-    if not depth or isinstance(x, type):
-        return x
-    if dataclasses.is_dataclass(x):
-        fields: list[str] = [field.name for field in dataclasses.fields(x)]
-        x = cast(Any, {name: getattr(x, name, None) for name in fields})
-    if type(x) is dict:
-        return {k: _copied(v, depth - 1) for k, v in cast(Attributes, x).items()}
-    return [_copied(v, depth - 1) for v in x] if type(x) in (list, tuple) else x
+def _contents(attribute: Any) -> Contents:
+    """By path the type of each container and a copy of each leaf; a container is opened once."""
+    found: Contents = {}
+    opened: dict[int, tuple[Any, ...]] = {}
+    todo: list[tuple[tuple[Any, ...], Any]] = [((), attribute)]
+    for path, x in todo:
+        try:
+            inside = _inside(x)
+        except Exception:  # whatever the `__iter__` of a user's container raises
+            inside = None
+        if inside is None:
+            found[path] = x.copy() if isinstance(x, _COPIED) else x
+        elif id(x) in opened:
+            found[path] = opened[id(x)]
+        else:
+            found[path], opened[id(x)] = type(x), path
+            todo += [((*path, key), value) for key, value in inside.items()]
+    return found
+
+
+def _inside(x: Any) -> dict[Any, Any] | None:
+    """The values in a standard container, by key or place; None for anything else."""
+    match x:
+        case str() | int() | float() | None | type():  # told soon: there may be millions
+            return None
+        case dict() | MappingProxyType():
+            return dict(x)
+        case set() | frozenset():
+            return dict.fromkeys(x)
+        case list() | tuple() | deque():
+            return dict(enumerate(x))
+        case np.ndarray():
+            return dict(enumerate(x.flat)) if x.dtype == object else None
+        case SimpleNamespace() | UserDict() | UserList() | ChainMap():
+            return vars(x)
+        case _ if dataclasses.is_dataclass(x):
+            return {field.name: getattr(x, field.name, None) for field in dataclasses.fields(x)}
+        case _:
+            return None
+
+
+def _same_contents(a: Contents, b: Contents) -> bool:
+    return a.keys() == b.keys() and all(_same(x, b[path]) for path, x in a.items())
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -104,12 +144,6 @@ def _same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if isinstance(a, dict):
-        first = cast(Attributes, a)
-        second = cast(Attributes, b)
-        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, np.ndarray | jax.Array):
         pair: list[Any] = [a, b]
         a, b = (np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in pair)

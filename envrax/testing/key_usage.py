@@ -19,6 +19,7 @@ from envrax._jax.jaxprs import (
 )
 from envrax._jax.keys import is_key
 
+_INDEXES = "dynamic_slice", "gather"  # by numbers that are known when the program runs
 _BATCH_SIZE = 8191  # no array of keys in an environment has this size
 
 
@@ -49,16 +50,17 @@ def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:
 
     JAX's checker counts a key selected by `jnp.where` as used if one of the candidates is used. It
     therefore rejects a frame skip, a loop over `state = where(done, state, next_state)`, although
-    no key is used twice there. A rejected function is checked again. The second check counts each
-    selected key as a new key, unless all candidates are the same key. So it misses one case: the
-    selected key was used before.
+    no key is used twice there. It counts all keys of an array as used where one is, `keys[i]` with
+    an `i` that it does not know. A rejected function is checked again. The second check counts each
+    key that is selected or taken so as a new key, unless all candidates are the same key. So it
+    misses one case: that key was used before.
     """
     error = _key_reuse_error(function, *args)
     if error is None:
         return None
     program = jax.make_jaxpr(function)(*args)
-    selected_is_new = partial(_run, program, _new_if_selected)
-    return error if _key_reuse_error(selected_is_new, *jax.tree.leaves(args)) else None
+    chosen_is_new = partial(_run, program, _new_if_chosen)
+    return error if _key_reuse_error(chosen_is_new, *jax.tree.leaves(args)) else None
 
 
 def drawn_keys(function: Callable[..., Any], *args: Any) -> set[bytes]:
@@ -97,8 +99,10 @@ def _key_reuse_error(function: Callable[..., Any], *args: Any) -> Exception | No
     return None
 
 
-def _new_if_selected(eqn: Any, inputs: list[Any]) -> list[Any] | None:
-    """The result of a `jnp.where` on keys: a new key."""
+def _new_if_chosen(eqn: Any, inputs: list[Any]) -> list[Any] | None:
+    """The result of a `jnp.where` on keys, or of `keys[i]`: new keys."""
+    if eqn.primitive.name in _INDEXES and is_key(inputs[0]):
+        return bind(eqn, [jax.random.clone(inputs[0]), *inputs[1:]])
     if not (selects(eqn) and is_key(inputs[1])):
         return None
     same = all(x is inputs[1] for x in inputs[1:])

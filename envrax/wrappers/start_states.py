@@ -13,7 +13,7 @@ from envrax._jax.returned import returned_arrays, strip_weak_type, with_info_ent
 from envrax._jax.types import named_leaves
 from envrax.autoreset.slot import checked_reset, require_same_types
 from envrax.env import ActSpaceT, ConfigT, EnvState, JaxEnv, ObsSpaceT, carries_over
-from envrax.wrappers.base import layers
+from envrax.wrappers.base import layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Sample = Callable[[jax.Array], tuple[Any, Any] | tuple[Any, Any, Any]]
@@ -104,6 +104,7 @@ class StartStates(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
     ) -> None:
         super().__init__(env)
+        require_that(callable(sample), type(self), "sample to be a function of a key", sample)
         if carries_over(env):
             raise TypeError(
                 "StartStates: expected an environment without a `reset_after` of its own, since "

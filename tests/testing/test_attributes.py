@@ -1,16 +1,20 @@
 """What an environment keeps in attributes: traced values are found, and edits."""
 
+import dataclasses
 import re
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from broken_envs import faults
-from broken_envs.drift import Drift
+from broken_envs.drift import Drift, DriftConfig
 from broken_envs.purity import StepSetsAnAttribute, TableIsFilledInATrace
 
 from envrax import ClipReward, VecEnv
@@ -18,9 +22,9 @@ from envrax.testing.attributes import changed_attributes, read_attributes
 
 
 class TableIsInADict(Drift):
-    def __init__(self) -> None:
+    def __init__(self, kind: Any = dict) -> None:
         super().__init__()
-        self.tables: dict[str, Any] = {}
+        self.tables: Any = kind()
 
     def next_extra(self, extra: Any) -> Any:
         if "zero" not in self.tables:
@@ -30,7 +34,11 @@ class TableIsInADict(Drift):
 
 @pytest.mark.parametrize(
     "env",
-    [pytest.param(TableIsFilledInATrace(), marks=pytest.mark.slow), ClipReward(TableIsInADict())],
+    [
+        pytest.param(TableIsFilledInATrace(), marks=pytest.mark.slow),
+        ClipReward(TableIsInADict()),
+        TableIsInADict(OrderedDict),
+    ],
 )
 def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
     """Also if a plain call filled it before, and the environment is left as it was."""
@@ -157,3 +165,160 @@ def test_an_equal_value_is_no_edit() -> None:
     before = read_attributes(env)
     vars(env).update({k: v for k, v in vars(Keeper()).items() if k != "missing"})
     assert not changed_attributes(before, read_attributes(env))
+
+
+class Pair(NamedTuple):
+    first: Any
+
+
+@dataclasses.dataclass
+class Node:
+    children: list[Any]
+
+
+def _of_list(value: Any) -> None:
+    value.append(1)
+
+
+def _array_of(value: Any) -> Any:
+    array = np.empty(2, object)
+    array[0] = value
+    return array
+
+
+# A container, and what edits it.
+CONTAINERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "dict": (dict, lambda x: x.update(a=1)),
+    "list": (list, _of_list),
+    "set": (set, lambda x: x.add(1)),
+    "deque": (deque, _of_list),
+    "full deque": (lambda: deque([0, 0], maxlen=2), _of_list),
+    "Counter": (Counter, lambda x: x.update(["a"])),
+    "defaultdict": (lambda: defaultdict(int), lambda x: x["a"]),
+    "OrderedDict": (OrderedDict, lambda x: x.update(a=1)),
+    "ChainMap": (ChainMap, lambda x: x.update(a=1)),
+    "UserDict": (UserDict, lambda x: x.update(a=1)),
+    "UserList": (UserList, _of_list),
+    "SimpleNamespace": (SimpleNamespace, lambda x: setattr(x, "a", 1)),
+    "dataclass": (lambda: Node([]), lambda x: setattr(x, "children", 1)),
+    "bytearray": (lambda: bytearray(1), _of_list),
+    "array": (lambda: np.zeros(2), lambda x: x.fill(1)),
+}
+
+# What may hold a container, and how it is found there.
+HOLDERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "itself": (lambda x: x, lambda x: x),
+    "dict": (lambda x: {"a": x}, lambda x: x["a"]),
+    "tuple": (lambda x: (0, x), lambda x: x[1]),
+    "NamedTuple": (Pair, lambda x: x.first),
+    "deque": (lambda x: deque([x]), lambda x: x[0]),
+    "defaultdict": (lambda x: defaultdict(int, a=x), lambda x: x["a"]),
+    "dataclass": (lambda x: Node([x]), lambda x: x.children[0]),
+    "view": (lambda x: MappingProxyType({"a": x}), lambda x: x["a"]),
+    "array": (_array_of, lambda x: x[0]),
+    "lists": (lambda x: [[[x]]], lambda x: x[0][0][0]),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_an_edit_is_found_in_every_standard_container(holder: str, container: str) -> None:
+    make, edit = CONTAINERS[container]
+    hold, held_by = HOLDERS[holder]
+    env: Any = Drift()
+    env.kept, env.other = hold(make()), hold(make())
+    before = read_attributes(env)
+    assert not changed_attributes(before, read_attributes(env))
+    edit(held_by(env.kept))
+    assert changed_attributes(before, read_attributes(env)) == ["kept"]
+
+
+@chex.dataclass
+class HoldingConfig(DriftConfig):
+    held: Any = None
+
+
+class EditsWhatItHolds(Drift):
+    def __init__(self, held: Any, edit: Callable[[Any], Any], *, in_config: bool) -> None:
+        super().__init__(HoldingConfig(held=held if in_config else None))
+        self.held, self.edit = held, edit
+
+    def next_extra(self, extra: Any) -> Any:
+        config: Any = self.config
+        self.edit(self.held if config.held is None else config.held)
+        return extra
+
+
+def _count(held: Any) -> None:
+    held["a"]["b"] += 1
+
+
+@pytest.mark.parametrize("in_config", [True, False])
+@pytest.mark.parametrize(
+    ("make", "edit"),
+    [
+        (lambda: {"a": {"b": 0}}, _count),
+        (lambda: {"a": Counter[str]()}, _count),
+        (lambda: {"a": list[int]()}, lambda held: held["a"].append(1)),
+        (lambda: defaultdict[str, int](int), lambda held: held.update(a=held["a"] + 1)),
+        (lambda: OrderedDict(a=OrderedDict(b=0)), _count),
+        (lambda: deque([0], maxlen=99), lambda held: held.append(1)),
+    ],
+    ids=["dict", "counter", "list", "defaultdict", "ordered", "deque"],
+)
+def test_the_rule_finds_an_edit_beneath_a_container(make: Any, edit: Any, in_config: bool) -> None:
+    (fault,) = faults("inputs_are_left_alone", EditsWhatItHolds(make(), edit, in_config=in_config))
+    assert fault.where == "EditsWhatItHolds.step"
+    assert ("`_config`" if in_config else "`held`") in fault.got
+
+
+class Raises:
+    """Can be neither compared nor copied nor counted."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError
+
+    __len__ = __iter__ = __copy__ = __deepcopy__ = __eq__  # pyright: ignore[reportAssignmentType]
+    __hash__ = object.__hash__
+
+
+class CannotBeRead(list[Any]):
+    def __iter__(self) -> Any:
+        raise ValueError
+
+
+def test_what_an_attribute_holds_may_be_endless_or_refuse_everything() -> None:
+    env: Any = Drift()
+    env.ring, env.shared, env.deep = {}, [0], []
+    env.ring.update(a=env.ring, b=[env.ring], c=Node([env.ring]))
+    for _ in range(5000):
+        env.shared, env.deep = [env.shared, env.shared], [env.deep]
+    env.raises, env.unread = {"a": [Raises()]}, {"a": CannotBeRead()}
+    env.ragged = np.array([np.zeros(2), np.zeros(3)], object)
+    before = read_attributes(env)
+    assert not changed_attributes(before, read_attributes(env))
+    env.ring["c"].children.append(1)
+    env.raises["a"][0] = Raises()
+    env.ragged[0][0] = 1
+    assert changed_attributes(before, read_attributes(env)) == ["ring", "raises", "ragged"]
+
+
+class LooksUp(Drift):
+    """Its tables are filled when they are first read, and the order of a dict changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: Any = OrderedDict(a={"b": 0}, c={"d": 0})
+        self.by_name: Any = defaultdict(list)
+
+    @cached_property
+    def table(self) -> Any:
+        return {"a": np.zeros(3, np.float32)}
+
+    def next_extra(self, extra: Any) -> Any:
+        self.tables.move_to_end("a" if next(iter(self.tables)) == "a" else "c")
+        return extra + self.table["a"][0] + len(self.by_name["a"])
+
+
+def test_the_rule_accepts_what_is_filled_once() -> None:
+    assert not faults("inputs_are_left_alone", LooksUp())

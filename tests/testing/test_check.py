@@ -59,7 +59,9 @@ def test_a_finding_is_a_sentence() -> None:
     (finding,) = caught.value.report.findings
     assert str(caught.value.report) == str(caught.value)
     assert str(finding) in str(caught.value)
-    assert str(finding) == f"{finding.where}: expected a Space; got 3. {finding.fix}"
+    raised = "TypeError: SpaceIsAnInt.action_space: expected a space of envrax"
+    assert finding.got.startswith(raised)
+    assert str(finding) == f"{finding.where}: expected a Space; got {finding.got}. {finding.fix}"
 
 
 @pytest.mark.slow

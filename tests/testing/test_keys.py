@@ -61,6 +61,40 @@ class CallsOtherFunctions(Drift):
         return jax.lax.while_loop(lambda x: x < -1, lambda x: x + 1, extra)
 
 
+class TakesKeysByIndex(Drift):
+    """Keys of one split, in a loop and by the action; JAX's checker takes all for used."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        rng, key = jax.random.split(state.rng)
+        keys = jax.random.split(key, 7)
+        number = lambda i, x: x + jax.random.uniform(keys[i], (), F32)  # noqa: E731
+        total = jax.lax.fori_loop(3, 7, number, number(action, F32(0)))
+        stepped = super().step(state.replace(rng=rng), action)
+        return *stepped[:2], jnp.minimum(stepped[2], total), *stepped[3:]
+
+
+class HasAKeyForEachStep(Drift):
+    """Its state holds the keys of all steps."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        rng, key = jax.random.split(rng)
+        obs, state = super().reset(rng)
+        return obs, state.replace(extra=jax.random.split(key, 6))
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, reward, *rest = super().step(state, action)
+        noise = jax.random.uniform(state.extra[self.number(state)], (), F32)
+        return obs, new.replace(extra=state.extra), reward + noise, *rest
+
+    def number(self, state: Any) -> Any:
+        return state.step
+
+
+class HasOneKeyForAllSteps(HasAKeyForEachStep):
+    def number(self, state: Any) -> Any:
+        return state.step // 9
+
+
 def test_the_fold_of_step_0_is_the_key_of_the_next_reset() -> None:
     """`key_moves_on` says so: the next reset gets the first of the two keys of a split."""
     key = jax.random.key(7)
@@ -98,6 +132,16 @@ def test_a_frame_skip_uses_no_key_twice(env: Any) -> None:
 )
 def test_reuse_in_and_around_a_frame_skip_is_found(env: Any) -> None:
     assert reuse(env)
+
+
+@pytest.mark.parametrize("env_class", [TakesKeysByIndex, HasAKeyForEachStep])
+def test_keys_of_an_array_are_used_one_by_one(env_class: Any) -> None:
+    assert not reuse(env_class())
+
+
+def test_a_key_that_every_step_takes_from_an_array_is_found() -> None:
+    (fault,) = reuse(HasOneKeyForAllSteps())
+    assert fault.rule == "calls_share_no_key" and "an earlier call drew from" in fault.got
 
 
 class StartsAtOnePlace(Drift):

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -161,8 +162,29 @@ class Buttons(CountingEnv):
         return super().advance(state, action.sum())
 
 
-def test_ppo_learns_for_200_steps_with_binary_actions() -> None:
-    env = VecMonitor(to_sb3(VecEnv(Buttons(), 4)))
+class Switches(Buttons):
+    action_space: Any = MultiBinary(3, bool)
+
+
+class Levers(Buttons):
+    action_space: Any = MultiBinary((3, 1), np.int32)
+
+
+@pytest.mark.parametrize("env_class", [Buttons, Switches, Levers])
+def test_bits_of_each_dtype_are_actions_of_a_policy_and_samples(env_class: Any) -> None:
+    env = to_sb3(VecEnv(env_class(), 2))
+    assert isinstance(env.action_space, gymnasium.spaces.MultiBinary)
+    env.reset()
+    actions = np.stack([env.action_space.sample() for _ in range(2)])
+    for given in (actions, actions.astype(np.float32), actions.astype(bool)):
+        assert env.step(given)[1].tolist() == actions.reshape(2, -1).sum(1).tolist()
+    with pytest.raises(TypeError, match=r"got .* float32"):
+        env.step(actions * np.float32(0.5) + np.float32(0.1))
+
+
+@pytest.mark.parametrize("env_class", [Buttons, Switches])
+def test_ppo_learns_for_200_steps_with_binary_actions(env_class: Any) -> None:
+    env = VecMonitor(to_sb3(VecEnv(env_class(), 4)))
     model = PPO("MlpPolicy", env, **QUICK).learn(200)
     assert model.num_timesteps >= 200
     found: Any = evaluate_policy(model, env, 3, return_episode_rewards=True)

@@ -1,5 +1,6 @@
 """What `VecEnv` refuses, and what it converts; error_messages.md has whole messages."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -59,7 +60,11 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ),
     (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"step\(\) missing"),  # no state
     (lambda: eager().step(counters().reset(KEY)[1], [0, 1]), ValueError, "actions"),
-    (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
+    *(
+        (lambda value=value: with_action_space(value), TypeError, r"Own\.action_space: .* a space")
+        for value in (2, {"x": Discrete(2)}, lambda env: Discrete(2))
+    ),
+    (lambda: with_action_space(property(lambda env: None))().action_space, TypeError, "got None"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
         for rng in (None, "key", np.int32(0), np.zeros(2, F32), [0, 0])
@@ -70,9 +75,17 @@ REFUSED: list[tuple[Any, Any, str]] = [
 ]
 
 
-class Methodical(CounterEnv):
-    def action_space(self) -> Any:  # type: ignore[override]
-        return super().action_space
+def with_action_space(value: Any) -> Any:
+    return type("Own", (CounterEnv,), {"action_space": value})
+
+
+def test_a_space_may_be_the_field_of_a_dataclass() -> None:
+    field: Any = dataclasses.field(default=Discrete(3))
+    own: Any = type("Own", (CounterEnv,), {"action_space": field})
+    own.__annotations__ = {"action_space": Discrete}
+    own.__post_init__ = lambda self: CounterEnv.__init__(self)
+    made = dataclasses.dataclass(eq=False)(own)()
+    assert VecEnv(made, 2).action_space == Discrete(3).batch(2)
 
 
 @pytest.mark.parametrize(("call", "error", "noun"), REFUSED)

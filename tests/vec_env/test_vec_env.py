@@ -5,6 +5,7 @@ import pickle
 from functools import cache, partial
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +15,14 @@ from helpers import assert_trees_equal, plain, slow_but
 
 from envrax import (
     BatchedEnv,
+    Box,
     Discrete,
+    EnvState,
     EpisodeDiscount,
+    EpisodicEnv,
     JitWrapper,
     MultiDiscrete,
+    MultiVecEnv,
     RecordEpisodeStatistics,
     VecEnv,
 )
@@ -175,6 +180,47 @@ def test_pickle_and_deepcopy_run() -> None:
         assert (twin.num_envs, twin.action_space) == (3, counters().action_space)
         first = twin.reset(jax.random.key(0))
         assert_trees_equal([first, twin.step(first[1], ACTIONS)], rollout()[:2])
+
+
+@chex.dataclass
+class StateWithATuple(EnvState):
+    pair: Any
+    nothing: Any = None
+
+
+class HasATuple(EpisodicEnv[Any, Any, StateWithATuple, VectorConfig]):
+    @property
+    def observation_space(self) -> Any:
+        return Box(0.0, 9.0, ())
+
+    @property
+    def action_space(self) -> Any:
+        return Discrete(3)
+
+    def begin(self, key: jax.Array, **episode: Any) -> Any:
+        return StateWithATuple(pair=(jax.random.uniform(key), {"x": jnp.int32(0)}), **episode)
+
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, jnp.float32(0), jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        return state.pair[0]
+
+
+@pytest.mark.parametrize(
+    ("env", "action"),
+    [
+        (JitWrapper(HasATuple(), pre_warm=False), jnp.int32(1)),
+        (VecEnv(HasATuple(), 3), ACTIONS),
+        (MultiVecEnv([VecEnv(HasATuple(), 3)]), [ACTIONS]),
+    ],
+    ids=["JitWrapper", "VecEnv", "MultiVecEnv"],
+)
+def test_it_is_pickled_after_a_step_whatever_the_state_holds(env: Any, action: Any) -> None:
+    _, state = env.reset(jax.random.key(0))
+    stepped = env.step(state, action)
+    twin = pickle.loads(pickle.dumps(env))
+    assert_trees_equal(twin.step(twin.reset(jax.random.key(0))[1], action), stepped)
 
 
 def test_a_slot_is_taken_without_an_implicit_transfer() -> None:

@@ -46,6 +46,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (refused("NormalizeObservation", Dict(a=Dict(b=IMAGE)), key="a"), TypeError, "Box"),
     (refused("TimeLimit", VectorEnv, max_steps=0), ValueError, "max_steps"),
     (refused("TimeAwareObservation", Dict(time=IMAGE)), ValueError, "'time'"),
+    (refused("StartStates", VectorEnv, sample=[0]), TypeError, "sample to be a function"),
     (refused("ReshapeObservation", NestedEnv, shape=4), TypeError, "Box"),
     (refused("ReshapeObservation", VectorEnv, shape=(2, 2)), ValueError, "3 elements"),
     (refused("DtypeObservation", NestedEnv, dtype="int8"), TypeError, "Discrete"),

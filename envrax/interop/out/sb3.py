@@ -38,14 +38,15 @@ class Sb3VecEnv(VecEnv):
         require_flat(_WHO, batched_env.single_observation_space)
         self.batched_env = batched_env
         self._action_space = batched_env.single_action_space  # built on each access
+        shown = self._action_space
+        if isinstance(shown, MultiBinary):
+            shown = MultiBinary(shown.n)  # of int8: SB3 has a policy for it alone
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
         self._seed: Any = None  # of the next reset: one, or one for each slot
         super().__init__(
-            batched_env.n_slots,
-            to_space(batched_env.single_observation_space),
-            to_space(self._action_space),
+            batched_env.n_slots, to_space(batched_env.single_observation_space), to_space(shown)
         )
 
     def reset(self) -> Any:
@@ -74,7 +75,8 @@ class Sb3VecEnv(VecEnv):
             )
         actions, self._actions = self._actions, None
         if isinstance(self._action_space, MultiBinary):
-            actions = np.asarray(actions).astype(np.int8)  # a policy of SB3 gives float32
+            bits = np.asarray(actions).astype(self._action_space.dtype)
+            actions = bits if np.array_equal(bits, actions) else actions  # SB3 gives float32
         result = self._loop.step(actions)
         self._mask = result.mask
         dones = result.terminated | result.truncated

@@ -72,7 +72,8 @@ def draws_depend_on_the_key(probe: Probe) -> Faults:
 
 
 def keys_are_used_once(probe: Probe) -> Faults:
-    """Within one call of `reset` or `step`, no key is used twice."""
+    """Within one call of `reset` or `step`, no key is used twice, as JAX's checker counts. A key \
+that is computed twice, such as by `fold_in` or a traced index, counts as two."""
     for method, call in _calls(probe, probe.rng).items():
         if error := reused_key(*call):
             yield fault_of(error, f".{method}", "every key to be used once", _SPLIT)

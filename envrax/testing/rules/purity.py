@@ -94,7 +94,7 @@ waived. A batch of simulators may keep them there."""
 
 def inputs_are_left_alone(probe: Probe) -> Faults:
     """`reset` and `step` change neither their arguments, nor the config, nor an attribute of the \
-environment."""
+environment. Standard containers and dataclasses are searched, other objects are not."""
     steps = probe.uncompiled[:2]
     newest = None if probe.traceable else probe.env.reset(probe.rng)[1]
     for t in steps:
