@@ -41,7 +41,7 @@ class DoneAfterARealEnd(ReallyEnded):
 class CountsOnAfterARealEnd(ReallyEnded):
     def reset_after(self, state: Any) -> Any:
         obs, first = super().reset_after(state)
-        return obs, first.replace(step=jnp.where(self.ended(state), -1, 0))
+        return obs, first.replace(step=jnp.int32(0) - self.ended(state))
 
 
 class StepIsNotCounted(Edited):
