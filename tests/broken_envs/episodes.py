@@ -41,7 +41,7 @@ class DoneAfterARealEnd(ReallyEnded):
 class CountsOnAfterARealEnd(ReallyEnded):
     def reset_after(self, state: Any) -> Any:
         obs, first = super().reset_after(state)
-        return obs, first.replace(step=jnp.int32(0) - self.ended(state))
+        return obs, first.replace(step=-self.ended(state).astype(jnp.int32))
 
 
 class StepIsNotCounted(Edited):
