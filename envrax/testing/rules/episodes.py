@@ -29,9 +29,9 @@ wrappers, it is `state.done` after their `done` hooks."""
     done = probe.at_reset[1].done
     if describe(done) != "bool[]":
         yield Fault(".reset", "`state.done` to be bool[]", describe(done), _ONE_BOOL)
-    fix = "Start with `jnp.bool_(False)`."
+    start_with = "Start with `jnp.bool_(False)`."
     if bool(done):
-        yield Fault(".reset", "`state.done` to be False", "True", fix)
+        yield Fault(".reset", "`state.done` to be False", "True", start_with)
     like = describe_weak(probe.after_hooks("done", jnp.bool_(False)))
     if like == "bool[]":
         for flag in (False, True):
@@ -52,24 +52,25 @@ wrappers, it is `state.done` after their `done` hooks."""
             yield Fault(".step", "`done` to equal `state.done`", got, fix)
     for _, state in probe.begun:
         if bool(state.done):
-            yield Fault(probe.begins_in, "`state.done` to be False after an end", "True", fix)
+            expected = "`state.done` to be False after an end"
+            yield Fault(probe.begins_in, expected, "True", start_with)
 
 
 def step_counts(probe: Probe) -> Faults:
     """`state.step` is an int32 scalar: 0 where an episode begins, 1 more after every step, and at \
 most `config.max_steps`. A wrapper may take several steps in one."""
     first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
-    fix = "Start with `jnp.int32(0)`."
+    start_with = "Start with `jnp.int32(0)`."
     if describe(first) != "int32[]":
-        yield Fault(".reset", "`state.step` to be int32[]", describe(first), fix)
+        yield Fault(".reset", "`state.step` to be int32[]", describe(first), start_with)
     if int(first) != 0:
-        yield Fault(".reset", "`state.step` to be 0", str(first), fix)
-    _ = probe.numpy_transitions
+        yield Fault(".reset", "`state.step` to be 0", str(first), start_with)
+    steps = [*probe.all_steps()]
     for _, state in probe.begun:
         if int(state.step) != 0:
             expected = "`state.step` to be 0 after an end"
-            yield Fault(probe.begins_in, expected, str(state.step), fix)
-    for t in probe.all_steps():
+            yield Fault(probe.begins_in, expected, str(state.step), start_with)
+    for t in steps:
         counted = int(t.state.step) - int(t.before.step)
         if counted != 1 and not (wrapped and counted > 1):
             got = f"{t.state.step} after {t.before.step}"
