@@ -202,8 +202,14 @@ def actions_of(space: Any, n_steps: int, seed: int = 1) -> list[Any]:
     return [jax.tree.map(lambda x, i=i: x[i], drawn) for i in range(n_steps)]
 
 
-def played(env: AnyEnv, actions: list[Any], seed: int) -> Iterator[Step]:
-    """A `JaxEnv` by hand: every reset `rng, key = split(rng)`, beginning with `key(seed)`."""
+def played(
+    env: AnyEnv, actions: list[Any], seed: int, by_reset_after: bool = False
+) -> Iterator[Step]:
+    """
+    A `JaxEnv` by hand: every reset `rng, key = split(rng)`, beginning with `key(seed)`.
+
+    Or the first alone: the next episodes begin as auto-reset begins them.
+    """
 
     @jax.jit
     def begin(rng: Any) -> Any:
@@ -215,16 +221,24 @@ def played(env: AnyEnv, actions: list[Any], seed: int) -> Iterator[Step]:
     def advance(state: Any, action: Any) -> Any:
         obs, state, reward, _, info = step_env(env, state, action)
         done = state.done
-        at_limit = state.step >= env.config.max_steps
+        at_limit = env.at_limit(state)
         ends = info.get("terminated", done & ~at_limit), info.get("truncated", done & at_limit)
         return state, done, Step(obs, env.action_mask(state), reward, *ends, info)
+
+    @jax.jit
+    def begin_next(state: Any) -> Any:
+        obs, state = env.reset_after(state)
+        return state, Step(obs, env.action_mask(state))
 
     rng, state, step = begin(jax.random.key(seed))
     yield jax.device_get(step)
     for action in actions:
         state, done, step = advance(state, action)
         yield jax.device_get(step)
-        if done:
+        if done and by_reset_after:
+            state, step = begin_next(state)
+            yield jax.device_get(step)
+        elif done:
             rng, state, step = begin(rng)
             yield jax.device_get(step)
 

@@ -139,8 +139,10 @@ def test_choices_that_are_seen_are_int64_as_tensors(name: str) -> None:
 def test_actions_with_a_gradient_or_of_other_kinds() -> None:
     weights = torch.ones(3, requires_grad=True)
     given = {"a": weights * 2, "b": (torch.arange(6)[::2], 3, np.ones(2))}
+    given["c"] = weights.bfloat16() * 0.3  # as `torch.autocast("cpu")` gives it
     found = from_torch(given)
     assert found["a"].tolist() == [2.0] * 3 and found["b"][0].tolist() == [0, 2, 4]
+    assert found["c"].dtype == jnp.bfloat16 and found["c"].tolist() == given["c"].tolist()
     env = to_gymnasium_vec(VecEnv(NestedEnv(), 2), array="torch")
     env.reset(seed=0)
     env.step((torch.zeros(2, dtype=torch.int64), np.zeros((2, 2), np.int32)))

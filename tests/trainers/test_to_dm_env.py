@@ -16,9 +16,10 @@ from dm_env.test_utils import EnvironmentTestMixin
 from trainers.bridge_envs import ENVS, GoalEnv, actions_of, played, same
 
 import envrax
-from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from envrax import Box, Dict, Discrete, DomainRandomization, MultiBinary, MultiDiscrete, Tuple
 from envrax.interop import to_dm_env
 from envrax.interop.out.dm_env import to_spec
+from envrax.testing import CountingEnv
 
 
 def conforms(make: Callable[[], Any], actions: list[Any]) -> None:
@@ -44,11 +45,18 @@ def test_dm_env_s_own_tests_pass(name: str) -> None:
     conforms(lambda: copy.copy(env), actions)
 
 
-@pytest.mark.parametrize("name", ["nested", "ends"])
-def test_1000_steps_are_those_by_hand(name: str) -> None:
-    inner = ENVS[name]
+def lengths(rng: jax.Array) -> dict[str, Any]:
+    return {"max_steps": jax.random.randint(rng, (), 2, 9)}
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [ENVS["nested"], ENVS["ends"], DomainRandomization(CountingEnv(), lengths, redraw=False)],
+    ids=["nested", "ends", "keeps"],
+)
+def test_1000_steps_are_those_by_hand(inner: Any) -> None:
     env, actions = to_dm_env(inner, seed=3), actions_of(inner.action_space, 1000)
-    hand = played(inner, actions, seed=3)
+    hand = played(inner, actions, seed=3, by_reset_after=True)
     result = env.reset()
     same(result.observation, next(hand).obs)
     for action in actions:

@@ -31,18 +31,24 @@ class DmEnv(dm_env.Environment):
         self.jax_env = env
         self._loop = HostLoop(env, _WHO)
         self._seed = self._loop.checked_seed(seed, "")
-        self._ended = True
+        self._begun = self._ended = False
         self._observation_spec = to_spec(env.observation_space, "observation")
         self._action_spec = to_spec(env.action_space, "action")
 
     def reset(self) -> Any:  # a TimeStep
         obs = self._loop.reset(self._seed).obs
-        self._seed, self._ended = None, False
+        self._seed = None
+        return self._first(obs)
+
+    def _first(self, obs: Any) -> Any:
+        self._begun, self._ended = True, False
         return dm_env.restart(obs)
 
     def step(self, action: Any) -> Any:  # a TimeStep
-        if self._ended:
+        if not self._begun:
             return self.reset()
+        if self._ended:
+            return self._first(self._loop.begin_next().obs)
         result = self._loop.step(action)
         reward = float(result.reward)
         self._ended = bool(result.terminated or result.truncated)
@@ -66,8 +72,9 @@ def to_dm_env(env: AnyEnv, *, seed: int | None = None) -> DmEnv:
     """
     An environment as a `dm_env.Environment`.
 
-    The step after the last one of an episode ignores its action and begins the next episode. The
-    last step has discount 0 if the episode terminated, and 1 if it was only truncated.
+    The step after the last one of an episode ignores its action and begins the next episode, as
+    auto-reset does: by `reset_after`. The last step has discount 0 if the episode terminated, and 1
+    if it was only truncated.
 
     Parameters
     ----------

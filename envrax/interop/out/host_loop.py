@@ -17,7 +17,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.returned import require_tuple, returned_arrays, strip_weak_type
 from envrax._jax.types import output_types
 from envrax.agent_values import require_one_agent
-from envrax.autoreset.slot import checked_reset, require_rewards, require_same_types
+from envrax.autoreset.slot import checked_reset, next_episode, require_rewards, require_same_types
 from envrax.batched_env import (
     AnyBatch,
     BatchedEnv,
@@ -187,6 +187,12 @@ class HostLoop:
             self._state, result = self._step(state, action)
         return self._to_caller(result)
 
+    def begin_next(self) -> StepResult:
+        """Begin the episode after one that ended, in one environment, as auto-reset does."""
+        with transfers():
+            _, self._state, result = self._begin(None, None, self._require_state("step"))
+        return self._to_caller(result)
+
     def has_masks(self) -> bool:
         """Whether the environment has masks of legal actions."""
         if not self.env.traceable:
@@ -265,6 +271,8 @@ class HostLoop:
     def _begin_packed(self, key: Any, mask: Any, state: Any) -> Any:
         env = cast(Any, self.env)
         state = self._unpacked(state)
+        if isinstance(env, JaxEnv):
+            return None, *self._begun(next_episode(env, state))
         if key is None:
             return None, *self._begun(env.reset_where(mask, state.obs, state))
         wrap: Any = jax.random.wrap_key_data

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax.batched_env import AnyBatch
@@ -46,6 +47,8 @@ def from_torch(tree: Any) -> Any:
     def convert(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
             return x
+        if x.device.type == "cpu" and x.dtype == torch.bfloat16:  # which NumPy has from JAX alone
+            return np.asarray(x.detach().view(torch.int16)).view(jnp.bfloat16)
         if x.device.type == "cpu":
             return np.asarray(x.detach())
         narrow = {torch.int64: torch.int32, torch.float64: torch.float32}  # as JAX has by default
