@@ -28,7 +28,8 @@ def require_render_mode(who: str, env: Any, render_mode: str | None) -> None:
     if render_mode not in (None, "rgb_array"):
         raise ValueError(
             f'{who}: expected render_mode to be None or "rgb_array"; got {render_mode!r}. '
-            "To watch one environment, put `gymnasium.wrappers.HumanRendering` around it."
+            "`gymnasium.wrappers` have `HumanRendering` to watch one environment, and "
+            "`RenderCollection` for a list of frames."
         )
     if render_mode and not can_render(env):
         raise TypeError(
