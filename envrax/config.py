@@ -406,13 +406,15 @@ def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
     dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))
     wanted = "static value" if dtype is None else kind(dtype)
     fits = kind(x.dtype) == wanted or (kind(x.dtype), wanted) == ("integer", "float")
+    expected = f"of kind {wanted}"
     if wanted == "integer" and kind(x.dtype) == "integer":
         fits = x.aval.weak_type or np.can_cast(x.dtype, canonical(dtype))  # or it wraps around
+        expected = f"of a dtype within {canonical(dtype)}"
     if not fits or x.shape != np.shape(in_force):
         cast_it = "Cast it" if dtype is None else f"Cast it to {canonical(dtype)}"
         shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
         raise FieldError(
-            f"{who}: expected `{name}` to be of kind {wanted}{shape}, as its value {in_force!r}; "
-            f"got {x.dtype}{list(x.shape)}. {cast_it}, or leave it out."
+            f"{who}: expected `{name}` to be {expected}{shape}, as its value {in_force!r}; got "
+            f"{x.dtype}{list(x.shape)}. {cast_it}, or leave it out."
         )
     return strip_weak_type(jnp.asarray(x, canonical(dtype)))

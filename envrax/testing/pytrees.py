@@ -9,6 +9,7 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
+from envrax.wrappers.vector.statistics import RunningStatistics
 
 # XLA reorders float arithmetic. Where large terms cancel, as in physics, the rounding error is
 # relative to those terms. The last tolerance is therefore relative to the array's largest value.
@@ -71,12 +72,11 @@ def value_differences(
     """
     Path and both values of each leaf that differs, in the trees named by `a`.
 
-    Floats may differ by rounding unless `exact`. Everything else, such as a PRNG key, must be equal
-    bit for bit.
+    Floats may differ by rounding unless `exact`, and stored rounding errors of sums by all that
+    they are. Everything else, such as a PRNG key, must be equal bit for bit.
     """
     for name, tree in a.items():
-        first = leaves(tree, name)
-        second = leaves(b[name], name)
+        first, second = (leaves(x if exact else _without_low(x), name) for x in (tree, b[name]))
         for path in dict.fromkeys([*first, *second]):
             if path not in first or path not in second:
                 found = ["a leaf" if path in side else "no such leaf" for side in (first, second)]
@@ -87,6 +87,13 @@ def value_differences(
             if not _same(x, y, exact):
                 at = np.argwhere(~_close(x, y, exact))[0] if x.shape == y.shape and x.ndim else ()
                 yield path, _value_text(x, at), _value_text(y, at)
+
+
+def _without_low(tree: Any) -> Any:
+    def is_sum(x: Any) -> bool:
+        return isinstance(x, RunningStatistics)
+
+    return jax.tree.map(lambda x: x.replace(low=None) if is_sum(x) else x, tree, is_leaf=is_sum)
 
 
 def copy_to_edit(tree: Any) -> Any:

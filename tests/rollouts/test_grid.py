@@ -144,6 +144,15 @@ def test_a_large_limit_is_none() -> None:
     assert found.complete.tolist() == [[True], [False], [False]]
 
 
+def test_ints_stay_ints_of_32_bits_with_x64() -> None:
+    with jax.enable_x64(True):
+        found = evaluate_grid(CountingEnv(), None, jax.random.key(0), {"max_steps": [3, 4]}, 2)
+        assert found.lengths.tolist() == [[3, 3], [4, 4]]
+        draw = lambda rng: {"max_steps": jax.random.randint(rng, (), 2, 9)}  # noqa: E731
+        with pytest.raises(TypeError, match=r"of a dtype within int32.*Cast it to int32"):
+            DomainRandomization(CountingEnv(), draw).reset(jax.random.key(0))
+
+
 def test_time_limits_and_the_callers_own_jit() -> None:
     """A limit of the config is that of each point, one of a wrapper's own stays."""
     envs = [RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None)]

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from helpers import slow_but
 
 from envrax import BatchedEnv, EnvConfig, EpisodeDiscount, ExpandDims, MultiDiscrete, VecEnv
-from envrax.classic import CartPole
+from envrax.classic import CartPole, Pendulum
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
@@ -22,7 +22,7 @@ from envrax.testing import (
     check_batched_env,
     report_batched_env,
 )
-from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation
+from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, NormalizeReward
 from envrax.wrappers.vector.base import ForwardingBatch
 
 SOUND: list[Any] = [
@@ -37,6 +37,12 @@ SOUND: list[Any] = [
 @pytest.mark.parametrize("make", slow_but(SOUND[0], values=SOUND))
 def test_sound_batches_pass(make: Any) -> None:
     check_batched_env(make(), num_steps=12)
+
+
+@pytest.mark.slow
+def test_the_rounding_errors_that_statistics_store_are_not_compared() -> None:
+    """Those of sums of hundreds: in a scan they are others."""
+    check_batched_env(NormalizeReward(VecEnv(Pendulum(), 4)))
 
 
 @pytest.mark.slow

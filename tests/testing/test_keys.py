@@ -10,8 +10,19 @@ from broken_envs import faults
 from broken_envs.drift import F32, Drift, DriftState
 from broken_envs.keys import KeyIsUsedTwice, StepKeepsTheKey
 
-from envrax import Box, Discrete, EnvConfig, EnvState, EpisodicEnv, JitWrapper, VecEnv, Wrapper
+from envrax import (
+    Box,
+    Dict,
+    Discrete,
+    EnvConfig,
+    EnvState,
+    EpisodicEnv,
+    JitWrapper,
+    VecEnv,
+    Wrapper,
+)
 from envrax.autoreset import Compact
+from envrax.multi_agent import MultiAgentEnv, OneAgent
 from envrax.testing import CountingEnv, report_env
 
 
@@ -217,6 +228,42 @@ def test_slots_that_are_reset_in_chunks_draw_from_keys_of_their_own() -> None:
     assert not faults("draws_depend_on_the_key", StepsABatch(EnvConfig(max_steps=20)))
     (fault,) = faults("draws_depend_on_the_key", AddsNoiseOfAFixedKey(EnvConfig(max_steps=20)))
     assert fault.where == "AddsNoiseOfAFixedKey.step"
+
+
+class Relay(EpisodicEnv[Dict, Dict, EnvState, EnvConfig], MultiAgentEnv[EnvState, EnvConfig]):
+    """Two agents in turn, with random rewards."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "a", "b"
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, Discrete(99)))
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, Discrete(2)))
+
+    def begin(self, key: Any, **episode: Any) -> EnvState:
+        return EnvState(**episode)
+
+    def advance(self, state: EnvState, action: Any) -> Any:
+        rng, key = jax.random.split(state.rng)
+        reward = jax.random.normal(key, (), F32)
+        return state.replace(rng=rng), {"a": reward, "b": -reward}, jnp.bool_(False)
+
+    def active(self, state: EnvState) -> Any:
+        return {"a": state.step % 3 < 2, "b": state.step % 3 == 2}
+
+    def observe(self, state: EnvState) -> Any:
+        return dict.fromkeys(self.agents, state.step)
+
+
+def test_the_key_of_one_agent_stays_where_no_other_draws() -> None:
+    """Its state has a key of its own; that of the world moves on."""
+    env = OneAgent(Relay(EnvConfig(max_steps=6)), "a", None)
+    assert not faults("key_moves_on", env)
 
 
 class LevelsFromAFixedKey(Drift):

@@ -54,9 +54,10 @@ def _is_random(probe: Probe, t: Transition, rng: jax.Array) -> bool:
 
 
 def _with_rng(state: Any, rng: jax.Array) -> Any:
-    """The state with another key, in the states of wrapped environments too."""
+    """The state with another key, in the states of wrapped environments too that have the same."""
     inner = getattr(state, "env_state", None)
-    changes = {"env_state": _with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
+    has_same = isinstance(inner, EnvState) and _same_key(inner.rng, state.rng)
+    changes = {"env_state": _with_rng(inner, rng)} if has_same else {}
     return state.replace(rng=rng, **changes)
 
 
