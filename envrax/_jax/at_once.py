@@ -37,9 +37,11 @@ def compute_at_once(cls: type, *names: str) -> None:
             read = _at_once(defined.fget, name) if adds(defined) else defined.fget
             setattr(cls, name, defined.getter(read).setter(defined.fset or _refuse))
         elif isfunction(defined) or not (
-            hasattr(defined, "__get__") or isinstance(defined, Field | None)  # set later
+            hasattr(defined, "batch")
+            or hasattr(defined, "__get__")
+            or isinstance(defined, Field | None)  # set later
         ):
-            _require_space(f"{cls.__name__}.{name}", defined)
+            raise _no_space(cls, name, defined)
 
 
 def _refuse(self: Any, value: Any) -> None:
@@ -54,17 +56,16 @@ def _at_once(read: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     def at_once(self: Any) -> Any:
         with jax.ensure_compile_time_eval():
             space = read(self)
-        _require_space(f"{type(self).__name__}.{name}", space)
+        if not hasattr(space, "batch"):
+            raise _no_space(type(self), name, space)
         return space
 
     return at_once
 
 
-def _require_space(who: str, space: Any) -> None:
-    if hasattr(space, "batch"):
-        return
-    raise TypeError(
-        f"{who}: expected a space of envrax, or a property that returns one; got {space!r}, a "
-        f"{type(space).__module__}.{type(space).__qualname__}. Put several into an `envrax.Dict`; "
-        "`envrax.interop.from_space` converts a space of Gymnasium."
+def _no_space(cls: type, name: str, got: Any) -> TypeError:
+    return TypeError(
+        f"{cls.__name__}.{name}: expected a space of envrax, or a property that returns one; got "
+        f"{got!r}, a {type(got).__module__}.{type(got).__qualname__}. Put several into an "
+        "`envrax.Dict`; `envrax.interop.from_space` converts a space of Gymnasium."
     )
