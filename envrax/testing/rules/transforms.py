@@ -1,5 +1,6 @@
 """Rules on `reset` and `step` under `jit`, `vmap`, `scan` and `grad`."""
 
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.testing.probe import Probe, Transition, by_name
+from envrax.testing.probe import ROUNDED, Probe, Transition, by_name
 from envrax.testing.pytrees import leaves, stack, take, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
@@ -81,7 +82,8 @@ they give for it without; floats up to rounding."""
     steps = [probe.uncompiled[0], _step_of_another_episode(probe)]
     given = stack(rngs), stack([t.before for t in steps]), stack([t.action for t in steps])
     try:
-        both: Any = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
+        in_batches: Any = lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a))  # noqa: E731
+        both: Any = jax.jit(in_batches, compiler_options=ROUNDED)
         at_reset, stepped = both(*given)
     except Exception as error:
         fix = "Use operations that JAX can batch; give a callback a `vmap_method`."
@@ -111,7 +113,8 @@ def scan_agrees(probe: Probe) -> Faults:
         return out[1], out
 
     try:
-        _, out = jax.lax.scan(body, steps[0].before, stack([t.action for t in steps]))
+        scan: Any = jax.jit(partial(jax.lax.scan, body), compiler_options=ROUNDED)
+        _, out = scan(steps[0].before, stack([t.action for t in steps]))
     except Exception as error:
         fix = "Return a state with the same structure, shapes, dtypes and weak types."
         yield fault_of(error, ".step", "it to work under `jax.lax.scan`", fix)
