@@ -81,8 +81,11 @@ they give for it without; floats up to rounding."""
     resets = [probe.at_reset, probe.reset(probe.other_rng)]
     steps = [probe.uncompiled[0], _step_of_another_episode(probe)]
     given = stack(rngs), stack([t.before for t in steps]), stack([t.action for t in steps])
+
+    def in_batches(rngs: Any, states: Any, actions: Any) -> Any:
+        return jax.vmap(reset)(rngs), jax.vmap(step)(states, actions)
+
     try:
-        in_batches: Any = lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a))  # noqa: E731
         both: Any = jax.jit(in_batches, compiler_options=ROUNDED)
         at_reset, stepped = both(*given)
     except Exception as error:
