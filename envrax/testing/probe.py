@@ -17,8 +17,6 @@ from envrax.wrappers.base import Wrapper, layers
 RETURNED = ("obs", "state", "reward", "done", "info")
 REASONS = ("terminated", "truncated")
 UNCOMPILED_STEPS = 4  # they are slow
-# XLA would leave out what rounds a float32 to bfloat16 and back.
-ROUNDED: Any = {"xla_allow_excess_precision": False}
 _SEVERAL = 5  # ends at one step that are hardly chance
 
 
@@ -45,7 +43,7 @@ class TraceCounter:
     def __init__(self, function: Any) -> None:
         self.traces = 0
         self._function = function
-        self._compiled: Any = jax.jit(self._trace, compiler_options=ROUNDED)
+        self._compiled: Any = jax.jit(self._trace)
 
     def _trace(self, *args: Any) -> Any:
         self.traces += 1

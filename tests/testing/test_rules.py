@@ -9,7 +9,6 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
-from broken_envs.drift import Drift
 from broken_envs.episodes import CountsOnAfterARealEnd, DoneAfterARealEnd, TruncatedIsNotDone
 from broken_envs.keys import (
     ABranchKeepsTheKey,
@@ -182,17 +181,3 @@ def test_an_exception_in_a_rule_is_a_finding() -> None:
 
 if __name__ == "__main__":
     print(*table(), sep="\n")
-
-
-class RewardsInBfloat16(Drift):
-    """XLA leaves out the rounding to bfloat16 where the result is a float32 again."""
-
-    def step(self, state: Any, action: Any) -> Any:
-        obs, new, reward, *rest = super().step(state, action)
-        rounded = reward.astype(jnp.bfloat16) * jnp.bfloat16(3.0)
-        return obs, new, rounded.astype(jnp.float32), *rest
-
-
-@pytest.mark.parametrize("rule", ["jit_agrees", "vmap_agrees", "scan_agrees"])
-def test_an_environment_may_compute_in_bfloat16(rule: str) -> None:
-    assert not faults(rule, RewardsInBfloat16())

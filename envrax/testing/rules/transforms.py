@@ -1,6 +1,5 @@
 """Rules on `reset` and `step` under `jit`, `vmap`, `scan` and `grad`."""
 
-from functools import partial
 from typing import Any, cast
 
 import jax
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.testing.probe import ROUNDED, Probe, Transition, by_name
+from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.pytrees import leaves, stack, take, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
@@ -81,12 +80,8 @@ they give for it without; floats up to rounding."""
     resets = [probe.at_reset, probe.reset(probe.other_rng)]
     steps = [probe.uncompiled[0], _step_of_another_episode(probe)]
     given = stack(rngs), stack([t.before for t in steps]), stack([t.action for t in steps])
-
-    def in_batches(rngs: Any, states: Any, actions: Any) -> Any:
-        return jax.vmap(reset)(rngs), jax.vmap(step)(states, actions)
-
     try:
-        both: Any = jax.jit(in_batches, compiler_options=ROUNDED)
+        both: Any = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
         at_reset, stepped = both(*given)
     except Exception as error:
         fix = "Use operations that JAX can batch; give a callback a `vmap_method`."
@@ -116,8 +111,7 @@ def scan_agrees(probe: Probe) -> Faults:
         return out[1], out
 
     try:
-        scan: Any = jax.jit(partial(jax.lax.scan, body), compiler_options=ROUNDED)
-        _, out = scan(steps[0].before, stack([t.action for t in steps]))
+        _, out = jax.lax.scan(body, steps[0].before, stack([t.action for t in steps]))
     except Exception as error:
         fix = "Return a state with the same structure, shapes, dtypes and weak types."
         yield fault_of(error, ".step", "it to work under `jax.lax.scan`", fix)
