@@ -200,7 +200,7 @@ def evaluate_grid(
 def _evaluated_grid(
     env: AnyEnv, n_episodes: int, max_steps: int, grid: OrderedDict[str, list[Any]], *given: Any
 ) -> Evaluation:
-    axes = [jax.tree.map(_stacked, *values) for values in grid.values()]
+    axes = [jax.tree.map(_as_axis, *values) for values in grid.values()]
     types = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], axes))
     require_dynamic("evaluate_grid", env, _fields(grid, types))
 
@@ -231,19 +231,19 @@ def _numbers(name: str, values: Any) -> list[Any]:
             )
     if name == "max_steps":
         return [require_limit("evaluate_grid: expected max_steps", x) for x in numbers]
-    return jax.tree.map(_of_32_bits, numbers)
+    return jax.tree.map(_within_int32, numbers)
 
 
 def _number(x: Any) -> Any:
     return x.item() if isinstance(x, np.integer) else x
 
 
-def _of_32_bits(x: Any) -> Any:
+def _within_int32(x: Any) -> Any:
     """The same, or an error for an int that int32 cannot hold, with x64 too."""
     return int(np.int32(x)) if type(x) is int else x
 
 
-def _stacked(*numbers: Any) -> jax.Array:
+def _as_axis(*numbers: Any) -> jax.Array:
     stacked = jnp.stack(numbers)
     is_int = stacked.aval.weak_type and jnp.issubdtype(stacked.dtype, jnp.integer)
     return stacked.astype(jnp.int32) if is_int else strip_weak_type(stacked)
