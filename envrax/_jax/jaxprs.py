@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
+import jax.numpy as jnp
 from jax.extend.core import JaxprEqn, Literal
 from jax.extend.core.primitives import (
     cond_p,
@@ -73,6 +74,14 @@ def calls_host(program: Any) -> bool:
 def changes_host(program: Any) -> bool:
     """Whether a jaxpr has an `io_callback` that returns a value, at any depth."""
     return any(eqn.primitive.name == "io_callback" and eqn.outvars for eqn in equations(program))
+
+
+def coarsest_float(programs: Iterable[Any]) -> float:
+    """The largest `eps` of the float dtypes in jaxprs, at any depth; 0 if there is no float."""
+    eqns = [eqn for program in programs for eqn in equations(program)]
+    dtypes: set[Any] = {getattr(var.aval, "dtype", None) for eqn in eqns for var in eqn.outvars}
+    floats = [dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jnp.floating)]
+    return max([float(jnp.finfo(dtype).eps) for dtype in floats], default=0.0)
 
 
 def draws_random_bits(eqn: JaxprEqn) -> bool:

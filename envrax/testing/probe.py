@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.jaxprs import changes_host
+from envrax._jax.jaxprs import changes_host, coarsest_float
 from envrax.env import AnyEnv, EnvState, carries_over, starting_method_name
 from envrax.termination import step_env
 from envrax.testing.masks import why_unfit
-from envrax.testing.pytrees import copy_to_edit, take, tree_to_numpy
+from envrax.testing.pytrees import copy_to_edit, take, tree_to_numpy, value_differences
 from envrax.wrappers.base import Wrapper, layers
 
 RETURNED = ("obs", "state", "reward", "done", "info")
@@ -140,15 +140,29 @@ class Probe:
     @cached_property
     def changes_host(self) -> str:
         """The first of `reset` and `step` with an `io_callback`; "" if neither has one."""
-        args = {"reset": (self.rng,), "step": (self.at_reset[1], self.actions[0])}
-        for method, given in args.items():
-            function = getattr(self.env, method)
-            try:
-                if self.traceable and changes_host(jax.make_jaxpr(function)(*given)):
-                    return method
-            except Exception:  # `traces_under_jit` reports it
-                return ""
-        return ""
+        changing = [method for method, program in self._programs.items() if changes_host(program)]
+        return next(iter(changing), "")
+
+    @cached_property
+    def _programs(self) -> dict[str, Any]:
+        """What `reset` and `step` are traced to; without those that cannot be traced."""
+        programs: dict[str, Any] = {}
+        if self.traceable:
+            args = {"reset": (self.rng,), "step": (self.at_reset[1], self.actions[0])}
+            for method, given in args.items():
+                try:
+                    programs[method] = jax.make_jaxpr(getattr(self.env, method))(*given)
+                except Exception:  # `traces_under_jit` reports it
+                    break
+        return programs
+
+    @cached_property
+    def _eps(self) -> float:
+        return coarsest_float(self._programs.values())
+
+    def differences(self, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+        """`value_differences`, floats up to rounding in the coarsest dtype of the environment."""
+        return value_differences(a, b, self._eps)
 
     @cached_property
     def uncompiled(self) -> list[Transition]:

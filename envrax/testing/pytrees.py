@@ -11,11 +11,13 @@ from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 from envrax.wrappers.vector.statistics import RunningStatistics
 
-# XLA reorders float arithmetic. Where large terms cancel, as in physics, the rounding error is
-# relative to those terms. The last tolerance is therefore relative to the array's largest value.
+# XLA reorders float arithmetic, and leaves out roundings to dtypes of 16 bits. Where large terms
+# cancel, as in physics, the rounding error is relative to those terms. The last tolerance is
+# therefore so many `eps` of the dtype, relative to the array's largest value.
 RTOL = 1e-4
 ATOL = 1e-5
-RTOL_OF_LARGEST = 1e-6
+EPS_OF_LARGEST = 8
+FLOAT32_EPS = float(jnp.finfo(jnp.float32).eps)
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
@@ -67,13 +69,14 @@ def tree_to_numpy(tree: Any) -> Any:
 
 
 def value_differences(
-    a: dict[str, Any], b: dict[str, Any], *, exact: bool = False
+    a: dict[str, Any], b: dict[str, Any], eps: float = FLOAT32_EPS, *, exact: bool = False
 ) -> Iterator[tuple[str, str, str]]:
     """
     Path and both values of each leaf that differs, in the trees named by `a`.
 
-    Floats may differ by rounding unless `exact`, and stored rounding errors of sums by all that
-    they are. Everything else, such as a PRNG key, must be equal bit for bit.
+    Unless `exact`, floats may differ by rounding, in float32 or a coarser dtype of this `eps`, and
+    stored rounding errors of sums by all that they are. Everything else, such as a PRNG key, must
+    be equal bit for bit.
     """
     for name, tree in a.items():
         first, second = (leaves(x if exact else _without_low(x), name) for x in (tree, b[name]))
@@ -84,8 +87,9 @@ def value_differences(
                 continue
             x = to_numpy(first[path])
             y = to_numpy(second[path])
-            if not _same(x, y, exact):
-                at = np.argwhere(~_close(x, y, exact))[0] if x.shape == y.shape and x.ndim else ()
+            close = np.asarray(_close(x, y, 0 if exact else max(eps, FLOAT32_EPS)))
+            if not np.all(close):
+                at = np.argwhere(~close)[0] if close.ndim else ()
                 yield path, _value_text(x, at), _value_text(y, at)
 
 
@@ -137,19 +141,15 @@ def _descriptions(trees: dict[str, Any]) -> dict[str, str]:
     return {path: describe_weak(x) for path, x in items}
 
 
-def _same(a: Any, b: Any, exact: bool) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool(np.all(_close(a, b, exact)))
-
-
-def _close(a: Any, b: Any, exact: bool) -> Any:
-    if a.dtype != b.dtype:
-        return np.zeros(a.shape, bool)
+def _close(a: Any, b: Any, eps: float) -> Any:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
     if jnp.issubdtype(a.dtype, np.inexact):
         wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64  # NumPy has no bfloat16
         a = a.astype(wide)
         b = b.astype(wide)
         largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
-        tolerances = (0, 0) if exact else (RTOL, max(ATOL, RTOL_OF_LARGEST * largest))
+        tolerances = (RTOL, max(ATOL, EPS_OF_LARGEST * eps * largest)) if eps else (0, 0)
         return np.isclose(a, b, *tolerances, equal_nan=True)
     return a == b
 

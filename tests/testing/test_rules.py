@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
+from broken_envs.drift import Drift
 from broken_envs.episodes import CountsOnAfterARealEnd, DoneAfterARealEnd, TruncatedIsNotDone
 from broken_envs.keys import (
     ABranchKeepsTheKey,
@@ -25,8 +27,8 @@ from broken_envs.spaces import (
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
 from fakes import NestedEnv
 
-from envrax import Wrapper
-from envrax.testing import CountingEnv
+from envrax import VecEnv, Wrapper
+from envrax.testing import CountingEnv, check_batched_env, check_env
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +179,32 @@ def test_an_exception_in_a_rule_is_a_finding() -> None:
 
     (fault,) = faults("render_is_an_image", Shy())
     assert fault.got == "RuntimeError: no display"
+
+
+class PaysInBfloat16(Drift):
+    """XLA leaves out most roundings to bfloat16, so that its pay under `jit` is another."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, _, *rest = super().step(state, action)
+        pay = (obs.astype(jnp.bfloat16) * jnp.bfloat16(0.9)).sum() * jnp.bfloat16(3.1)
+        return obs, new, pay.astype(jnp.float32), *rest
+
+
+class PaysMoreWhenCompiled(PaysInBfloat16):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, pay, *rest = super().step(state, action)
+        return obs, new, pay * 1.1 if isinstance(pay, jax.core.Tracer) else pay, *rest
+
+
+def test_an_environment_may_compute_in_bfloat16() -> None:
+    env = PaysInBfloat16()
+    _, state = env.reset(jax.random.key(0))
+    pays = [step(state, jnp.int32(2))[2] for step in (env.step, jax.jit(env.step))]
+    assert 1e-3 < abs(pays[0] / pays[1] - 1) < 2**-7
+    check_env(env)
+    for compiled in (True, False):
+        check_batched_env(VecEnv(env, num_envs=3, jit_compile=compiled))
+    assert faults("jit_agrees", PaysMoreWhenCompiled())
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ environment; floats up to rounding."""
     for slot in sorted({0, n - 1}):
         reference = by_name(single.reset(rngs[slot]))
         of_slot = by_name(take(probe.at_reset, slot))
-        for leaf, a, b in value_differences(reference, of_slot):
+        for leaf, a, b in probe.differences(reference, of_slot):
             expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
             yield Fault(".reset", expected, b, fix)
     for t, slot, reference, next_episode in _slots(probe):
@@ -47,7 +47,7 @@ environment; floats up to rounding."""
         of_slot["info"] = {k: of_slot["info"][k] for k in reference["info"] if k in of_slot["info"]}
         for name in ("obs", "state") if next_episode else ():
             del reference[name], of_slot[name]
-        for leaf, a, b in value_differences(reference, of_slot):
+        for leaf, a, b in probe.differences(reference, of_slot):
             expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
             yield Fault(".step", expected, b, fix)
 
@@ -62,13 +62,13 @@ observation of the ended episode, and `infos["final_mask"]` the mask of that sta
     probe.saw_episode_end = bool(ends)
     for t, slot, reference, next_episode in ends:
         of_slot = {"obs": take(t.obs, slot), "state": take(t.state, slot)}
-        for leaf, a, b in value_differences(next_episode, of_slot):
+        for leaf, a, b in probe.differences(next_episode, of_slot):
             fix = "Reset a slot in the step that ends its episode."
             expected = f"`{leaf}` of slot {slot} as in its next episode, {a}"
             yield Fault(".step", expected, b, fix)
         if "final_obs" in t.info and "final_obs" not in reference["info"]:
             final = {"infos.final_obs": take(t.info["final_obs"], slot)}
-            for leaf, a, b in value_differences({"infos.final_obs": reference["obs"]}, final):
+            for leaf, a, b in probe.differences({"infos.final_obs": reference["obs"]}, final):
                 fix = "Return the observation of the step, from before the reset."
                 yield Fault(".step", f"`{leaf}` of slot {slot} to be {a}", b, fix)
         if "final_mask" in t.info and "final_mask" not in reference["info"]:

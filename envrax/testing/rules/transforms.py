@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 from envrax.testing.probe import Probe, Transition, by_name
-from envrax.testing.pytrees import leaves, stack, take, value_differences
+from envrax.testing.pytrees import leaves, stack, take
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
 
@@ -124,7 +124,7 @@ def _disagreements(
     probe: Probe, method: str, transform: str, plain: Any, transformed: Any
 ) -> Faults:
     """The first leaf that a transformation changes."""
-    for leaf, a, b in value_differences(by_name(plain), by_name(transformed)):
+    for leaf, a, b in probe.differences(by_name(plain), by_name(transformed)):
         expected = f"`{leaf}` as in a plain call, {a}"
         fix = f"{PURE} Do not test whether a value is traced."
         yield Fault(f".{method}", expected, f"{b} under `{transform}`", fix)
