@@ -96,6 +96,11 @@ def peer(name: str, mode: AutoresetMode) -> Any:
     return SyncVectorEnv([lambda i=i: make(i) for i in range(N)], autoreset_mode=mode)
 
 
+def are_arrays(tree: Any) -> Any:
+    """Of each leaf, whether it is an array or a scalar of NumPy."""
+    return jax.tree.map(lambda x: isinstance(x, np.ndarray), tree)
+
+
 def same_infos(infos: dict[str, Any], wanted: dict[str, Any]) -> None:
     """The same names and masks, and the same values where they are valid."""
     assert set(infos) == set(wanted)
@@ -108,6 +113,7 @@ def same_infos(infos: dict[str, Any], wanted: dict[str, Any]) -> None:
             assert infos[name].dtype == values.dtype
             for i in np.flatnonzero(wanted[f"_{name}"]):
                 same(infos[name][i], values[i])
+                assert are_arrays(infos[name][i]) == are_arrays(values[i])
 
 
 def same_as_arrays(result: Any, wanted: Any) -> None:

@@ -3,6 +3,7 @@
 
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from envrax.batched_env import AnyBatch
@@ -25,7 +26,7 @@ import gymnasium  # noqa: E402
 from gymnasium.vector import AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.utils import batch_space  # noqa: E402
 
-from envrax.interop.out.gymnasium import metadata_of  # noqa: E402  # needs Gymnasium
+from envrax.interop.out.gymnasium import metadata_of, with_scalars  # noqa: E402  # needs Gymnasium
 from envrax.interop.out.gymnasium_spec import HasSpec  # noqa: E402
 
 _WHO = "to_gymnasium_vec"
@@ -167,8 +168,13 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
         if self.autoreset_mode == AutoresetMode.SAME_STEP:
             last = result.final_mask
             last = None if last is None else gymnasium_mask(self._spaces[1], last)
-            return vector_infos(result.info, self._ended, result.final_obs, last)
+            final_obs = [self._slot_obs(result.final_obs, i) for i in np.flatnonzero(self._ended)]
+            return vector_infos(result.info, self._ended, final_obs, last)
         return slot_infos(result.info, ~begun, self._ended)
+
+    def _slot_obs(self, obs: Any, slot: int) -> Any:
+        rows = jax.tree.map(lambda x: x[slot, ...].copy(), obs)  # an array also without axes
+        return with_scalars(self._spaces[0], rows)
 
     def _as_array_kind(self, tree: Any) -> Any:
         return to_torch(tree) if self._array == "torch" else tree

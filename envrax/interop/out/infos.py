@@ -78,21 +78,20 @@ def slot_infos(
 
 
 def vector_infos(
-    infos: dict[str, Any], done: np.ndarray[Any, Any], final_obs: Any, final_mask: Any = None
+    infos: dict[str, Any], done: np.ndarray[Any, Any], final_obs: list[Any], final_mask: Any = None
 ) -> dict[str, Any]:
     """
     Infos of a batch as a `gymnasium.vector.VectorEnv` with same-step auto-reset gives them.
 
     Where an episode ended, the info of the step is in `final_info`, with the mask of the last state
-    as `action_mask` if there are masks; and its observation is in `final_obs`.
+    as `action_mask` if there are masks; and its observation, one of `final_obs`, is in `final_obs`.
     """
     converted = slot_infos(infos, ~done, done)
     if not done.any():
         return converted
     final_obs_by_slot = np.full(done.shape, None, object)
-    slots = np.flatnonzero(done)
-    for slot, row in zip(slots, _rows(final_obs, slots), strict=True):
-        final_obs_by_slot[slot] = row
+    for slot, obs in zip(np.flatnonzero(done), final_obs, strict=True):
+        final_obs_by_slot[slot] = obs
     final_info = jax.tree.map(np.copy, slot_infos(infos, done, done))
     if final_mask is not None:
         final_info |= with_slot_masks({"action_mask": final_mask}, done)
@@ -102,13 +101,6 @@ def vector_infos(
         "final_info": final_info,
         "_final_info": done.copy(),
     }
-
-
-def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:
-    """The observations of some slots, each a copy."""
-    if isinstance(tree, np.ndarray):
-        return list(tree[slots])  # rows of a copy
-    return [jax.tree.map(lambda x, i=slot: x[i].copy(), tree) for slot in slots]
 
 
 def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
