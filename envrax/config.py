@@ -25,7 +25,7 @@ _DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
 
 
 class FieldError(TypeError):
-    """A config has no such field, or the value does not fit it."""
+    """A config has no such field, the value does not fit it, or the config cannot be changed."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
@@ -310,21 +310,20 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     Raises
     ------
     FieldError
-        If a field is unknown, or an array does not fit it.
-    TypeError
-        If a constructor argument would be lost, or results of a `__post_init__` would be stale.
+        If a field is unknown, an array does not fit it, a constructor argument would be lost, or
+        results of a `__post_init__` would be stale.
     """
     cls = cast(Any, type(env))
     config = cast(Any, env).config
     who = f"with_config of {cls.__name__}"
     signature = inspect.signature(cls)
     if [p.kind for p in signature.parameters.values()] != [inspect.Parameter.POSITIONAL_OR_KEYWORD]:
-        raise TypeError(
+        raise FieldError(
             f"{who}: expected a class whose `__init__` takes only a config; got "
             f"{cls.__name__}{signature}. Make the other parameters fields of the config."
         )
     if hasattr(type(config), "__post_init__"):
-        raise TypeError(
+        raise FieldError(
             f"{who}: expected a config without `__post_init__`, whose results may stay as they "
             f"are; got {type(config).__name__}. Compute them in `__init__` of the environment."
         )

@@ -16,7 +16,15 @@ from helpers import assert_trees_close, assert_trees_equal, jax_flag, random_act
 from wrapper_rows import draw_gravity
 
 import envrax
-from envrax import Box, DomainRandomization, TimeAwareObservation, TimeLimit, VecEnv, with_config
+from envrax import (
+    Box,
+    DomainRandomization,
+    TimeAwareObservation,
+    TimeLimit,
+    VecEnv,
+    evaluate_grid,
+    with_config,
+)
 from envrax.autoreset import Compact, Select
 from envrax.classic import CartPole, CartPoleConfig, Maze
 from envrax.env import carries_over
@@ -335,8 +343,10 @@ class Halved(CountingEnv):
 
 
 def test_a_config_that_computes_its_fields_is_refused() -> None:
-    with pytest.raises(TypeError, match="__post_init__"):
+    with pytest.raises(TypeError, match=r"^with_config of Halved: .* without `__post_init__`"):
         with_config(Halved(), max_steps=3)
+    with pytest.raises(TypeError, match=r"^with_config of Halved: .* without `__post_init__`"):
+        evaluate_grid(Halved(), None, jax.random.key(0), {"max_steps": [3]}, 2)
 
 
 def test_what_fits() -> None:

@@ -172,7 +172,7 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
             return vector_infos(result.info, self._ended, final_obs, last)
         return slot_infos(result.info, ~begun, self._ended)
 
-    def _slot_obs(self, obs: Any, slot: int) -> Any:
+    def _slot_obs(self, obs: Any, slot: Any) -> Any:
         rows = jax.tree.map(lambda x: x[slot, ...].copy(), obs)  # an array also without axes
         return with_scalars(self._spaces[0], rows)
 
