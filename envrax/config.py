@@ -101,6 +101,12 @@ def frozen_copy(config: ObjectT, changes: dict[str, Any] | None = None) -> Objec
     return copied
 
 
+def editable_copy(config: ObjectT) -> ObjectT:
+    """A copy of a config that can be edited, with containers and arrays of its own. Functions and \
+other objects are the same ones."""
+    return copy.copy(_rebuild(_own_array, config))  # which is not frozen
+
+
 def _set_fields(config: Any, fields: dict[str, Any]) -> None:
     """Set attributes of a config, frozen or not."""
     for name, value in fields.items():
@@ -144,11 +150,14 @@ def value_fields(x: Any) -> dict[str, Any] | None:
     return {name: getattr(x, name) for name in names}
 
 
+def _own_array(x: Any) -> Any:
+    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+
+
 def _read_only(x: Any) -> Any:
-    if not isinstance(x, np.ndarray):
-        return x
-    copied: Any = cast(Any, x).copy()  # again where it is read-only: it may be a view
-    copied.flags.writeable = False
+    copied = _own_array(x)  # also where it is read-only: it may be a view
+    if copied is not x:
+        copied.flags.writeable = False
     return copied
 
 

@@ -1,7 +1,6 @@
 """The registry: environment ids and their specs. Suite packages register theirs on import."""
 
 import contextlib
-import copy
 import dataclasses
 import re
 import sys
@@ -14,7 +13,7 @@ from typing import Any, Protocol, Self, cast
 from envrax import libraries
 from envrax._checks.names import available, close_matches, did_you_mean, search
 from envrax._checks.packages import how_to_install, import_whole
-from envrax.config import same_values
+from envrax.config import editable_copy, same_values
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
@@ -94,7 +93,7 @@ def register(
     cls : type[JaxEnv]
         The environment's class, built by `cls(config)`.
     default_config : EnvConfig
-        Config that is used if the caller gives none; a copy is kept.
+        Config that is used if the caller gives none. A copy is kept, of containers and arrays too.
     suite : str, default ""
         Category of the suite that it belongs to.
     wrappers : sequence of callable, default ()
@@ -106,7 +105,7 @@ def register(
     ValueError
         If the name is taken, is empty, has white space, or is not a string.
     TypeError
-        If `cls` is not such a class, or `default_config` is not an `EnvConfig` or cannot be copied.
+        If `cls` is not such a class, or `default_config` is not an `EnvConfig`.
 
     Examples
     --------
@@ -246,7 +245,7 @@ def load_entry(name: str) -> _Entry:
 
 def copied(spec: EnvSpec) -> EnvSpec:
     """The spec with a copy of its config."""
-    return dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
+    return dataclasses.replace(spec, default_config=editable_copy(spec.default_config))
 
 
 def _add(entries: list[_Entry]) -> None:
