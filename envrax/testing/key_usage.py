@@ -18,30 +18,47 @@ from envrax._jax.jaxprs import (
     selects,
 )
 from envrax._jax.keys import is_key
+from envrax.testing.pytrees import to_numpy
 
 _INDEXES = "dynamic_slice", "gather"  # by numbers that are known when the program runs
 _BATCH_SIZE = 8191  # no array of keys in an environment has this size
 
 
-def draws_from_a_fixed_key(function: Callable[..., Any], args: Any, others: Any) -> bool:
+def draws_from_a_fixed_key(function: Callable[..., Any], episodes: list[Any]) -> bool:
     """
-    Whether a function draws random numbers from a key that does not depend on its arguments.
+    Whether a function draws random numbers from a key that does not depend on the episode.
 
-    The function is traced under `vmap`. A key that depends on the arguments then has a batch axis,
-    or, where slots are reset in chunks, other bits for the `others`, which hold another key.
+    `episodes` are its arguments, of episodes with other keys. The function is traced under `vmap`
+    over the arguments that differ between episodes, which a count of steps does not. A key that
+    depends on them then has a batch axis, or, where slots are reset in chunks, other bits for the
+    second episode.
     """
-    shapes = jax.eval_shape(lambda: args)
-    batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((_BATCH_SIZE, *x.shape), x.dtype), shapes)
+    args, other, *_ = episodes
+    shapes, structure = cast(Any, jax.tree.flatten(jax.eval_shape(lambda: args)))
+    rows = zip(*map(jax.tree.leaves, episodes), strict=True)
+    axes = [None if all(_same_bits(x, y) for y in others) else 0 for x, *others in rows]
+    batch = [
+        x if axis is None else jax.ShapeDtypeStruct((_BATCH_SIZE, *x.shape), x.dtype)
+        for x, axis in zip(shapes, axes, strict=True)
+    ]
+
+    def called(*leaves: Any) -> Any:
+        return function(*structure.unflatten(leaves))
+
     try:
-        mapped = jax.vmap(function)
-        program = jax.make_jaxpr(mapped)(*batch)
+        program = jax.make_jaxpr(jax.vmap(called, axes))(*batch)
     except Exception:  # `vmap_agrees` reports a function that does not run under `vmap`
         return False
     keys = [eqn.invars[0].aval for eqn in equations(program) if draws_random_bits(eqn)]
     if all(_BATCH_SIZE in cast(Any, key).shape for key in keys):
         return False
-    one, other = (jax.tree.map(lambda x: x[None], x) for x in (args, others))
-    return bool(drawn_keys(mapped, *one) & drawn_keys(mapped, *other))
+    mapped = jax.vmap(function)
+    drawn = [drawn_keys(mapped, *jax.tree.map(lambda x: x[None], x)) for x in (args, other)]
+    return bool(drawn[0] & drawn[1])
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    return to_numpy(a).tobytes() == to_numpy(b).tobytes()
 
 
 def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:

@@ -60,6 +60,14 @@ class StepDrawsFromAFixedKey(Drift):
         return jax.random.uniform(jax.random.key(3), (), F32)
 
 
+class StepFoldsTheCountIntoAFixedKey(Drift):
+    """Each episode has the same noise."""
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        key = jax.random.fold_in(jax.random.key(3), state.step)
+        return super().step(state.replace(extra=jax.random.uniform(key, (), F32)), action)
+
+
 class KeyIsUsedTwice(Drift):
     def reset(self, rng: jax.Array) -> Any:
         obs, state = super().reset(rng)
@@ -131,7 +139,11 @@ BROKEN: dict[str, list[Any]] = {
         StepFoldsTheCountIn,
         ABranchKeepsTheKey,
     ],
-    "draws_depend_on_the_key": [ResetDrawsFromAFixedKey, StepDrawsFromAFixedKey],
+    "draws_depend_on_the_key": [
+        ResetDrawsFromAFixedKey,
+        StepDrawsFromAFixedKey,
+        StepFoldsTheCountIntoAFixedKey,
+    ],
     "keys_are_used_once": [KeyIsUsedTwice],
     "calls_share_no_key": [
         StateKeepsAUsedKey,

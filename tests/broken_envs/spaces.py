@@ -47,7 +47,7 @@ class Crooked(Space):
         return jnp.int32(7)
 
     def contains(self, x: Any) -> Any:
-        return x < 3
+        return x in Discrete(3)
 
     def batch(self, n: int) -> Space:
         return Discrete(3).batch(n)
@@ -57,6 +57,31 @@ class SampleLiesOutside(Drift):
     @property
     def action_space(self) -> Any:
         return Crooked()
+
+
+class Forgetful(Crooked):
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        return jnp.int32(np.random.randint(2**31))
+
+    def contains(self, x: Any) -> Any:
+        return True
+
+
+class SampleIgnoresTheKey(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Forgetful()
+
+
+class Touchy(Crooked):
+    def contains(self, x: Any) -> Any:
+        return x >= 0
+
+
+class ContainsRaises(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Touchy()
 
 
 class ObservationIsAnInteger(Drift):
@@ -99,6 +124,8 @@ BROKEN: dict[str, list[Any]] = {
         SpaceIsNeverTheSame,
         SpaceIsComputedInTheTrace,
         SampleLiesOutside,
+        SampleIgnoresTheKey,
+        ContainsRaises,
     ],
     "observations_are_in_the_space": [
         ObservationIsAnInteger,

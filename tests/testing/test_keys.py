@@ -171,6 +171,9 @@ class StartsAtOnePlace(Drift):
 class DrawsInALoop(Drift):
     """The key of a loop begins as a constant, and nothing is drawn before it is mixed."""
 
+    def step(self, state: DriftState, action: Any) -> Any:
+        return super().step(state.replace(extra=state.place[0]), action)
+
     def next_extra(self, extra: Any) -> Any:
         def body(key: Any, i: Any) -> Any:
             key = jax.random.fold_in(key, i)

@@ -188,8 +188,8 @@ def _ends_at(probe: Probe, step: int) -> bool:
 
 
 def limit_is_in_the_config(probe: Probe) -> Faults:
-    """No episode is truncated before `config.max_steps` but where `at_limit` says so, and another \
-`max_steps` moves the limit. Not checked with wrappers, which may have a limit of their own."""
+    """No count of steps below `config.max_steps` truncates but where `at_limit` says so, and \
+another `max_steps` moves the limit. Not checked with wrappers, which may have their own limit."""
     limit = probe.env.config.max_steps
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return

@@ -14,6 +14,7 @@ from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differenc
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
 _SPLIT = "Split a key once: draw from one part, keep the other in `state.rng`."
+_EPISODES = 6  # besides the first: what is the same in all of them is hardly drawn
 _FOLDED = "`fold_in(state.rng, state.step)` will not do: at step 0 it is the key of the next reset."
 
 
@@ -62,14 +63,16 @@ def _with_rng(state: Any, rng: jax.Array) -> Any:
 
 
 def draws_depend_on_the_key(probe: Probe) -> Faults:
-    """No number is drawn from a fixed key, such as `jax.random.key(0)`."""
-    others = _calls(probe, probe.other_rng)
-    for method, (function, *args) in _calls(probe, probe.rng).items():
+    """No number is drawn from a key that is the same in every episode, such as \
+`jax.random.key(0)`, or `fold_in` of that and `state.step`."""
+    rngs = [probe.rng, *jax.random.split(probe.other_rng, _EPISODES)]
+    episodes = [_calls(probe, rng, i // 2) for i, rng in enumerate(rngs)]
+    for method, (function, *_) in episodes[0].items():
         source = "the key given" if method == "reset" else "`state.rng`"
-        if draws_from_a_fixed_key(function, args, others[method][1:]):
+        if draws_from_a_fixed_key(function, [calls[method][1:] for calls in episodes]):
             fix = f"Split {source}, and draw from one part. Compute constants in `__init__`."
-            expected, got = f"every draw to depend on {source}", "a draw from a fixed key"
-            yield Fault(f".{method}", expected, got, fix)
+            expected = f"every draw to depend on {source}"
+            yield Fault(f".{method}", expected, "a draw that is the same in every episode", fix)
 
 
 def keys_are_used_once(probe: Probe) -> Faults:
@@ -80,16 +83,17 @@ that is computed twice, such as by `fold_in` or a traced index, counts as two.""
             yield fault_of(error, f".{method}", "every key to be used once", _SPLIT)
 
 
-def _calls(probe: Probe, rng: jax.Array) -> dict[str, tuple[Any, ...]]:
+def _calls(probe: Probe, rng: jax.Array, action: int = 0) -> dict[str, tuple[Any, ...]]:
     """The functions that may draw, with arguments to trace them, of an episode with this key."""
-    env, state = probe.env, probe.env.reset(rng)[1]
-    calls = {"reset": (env.reset, rng), "step": (env.step, state, probe.actions[0])}
+    env = probe.env
+    _, state = (probe.reset if probe.compiles else env.reset)(rng)
+    calls = {"reset": (env.reset, rng), "step": (env.step, state, probe.actions[action])}
     return calls | ({"reset_after": (env.reset_after, state)} if carries_over(env) else {})
 
 
 def calls_share_no_key(probe: Probe) -> Faults:
-    """No two calls of an episode use the same key, or draw from equal keys: `reset`, two steps, \
-then `reset_after`."""
+    """No two calls of an episode use the same key, as JAX's checker counts, or draw from equal \
+keys: `reset`, two steps, then `reset_after`."""
     env, action = probe.env, probe.actions[0]
 
     def reset_and_step(rng: jax.Array) -> Any:

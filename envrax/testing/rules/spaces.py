@@ -10,12 +10,13 @@ from envrax.spaces import Space
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import Mismatch, why_outside
 from envrax.testing.probe import Probe
+from envrax.testing.pytrees import value_differences
 from envrax.testing.rules.base import Fault, Faults, fault_of
 
 
 def spaces_are_legal(probe: Probe) -> Faults:
     """Both spaces are a `Space`, equal on every access, also where JAX traces, and contain their \
-own samples."""
+own samples, which depend on the key only. `contains` never raises."""
     for name in ("observation_space", "action_space"):
         yield from _space_faults(probe, name)
 
@@ -62,7 +63,8 @@ def _space_faults(probe: Probe, name: str) -> Faults:
         fix = "Build it from the config only. A space class of your own needs an `__eq__`."
         yield Fault(f".{name}", "an equal space on every access", f"{space}, then {second}", fix)
     try:
-        outside = why_outside(space, space.sample(probe.rng), "sample")
+        sample, again = (space.sample(probe.rng) for _ in range(2))
+        outside = why_outside(space, sample, "sample")
     except Exception as error:
         fix = "Fix its `sample` or its `contains`."
         yield fault_of(error, f".{name}", "a space that can be sampled", fix)
@@ -70,6 +72,16 @@ def _space_faults(probe: Probe, name: str) -> Faults:
     if outside:
         fix = "Make `sample` and `contains` agree."
         yield Fault(f".{name}", f"`{outside.path}` {outside.expected}", outside.got, fix)
+        return
+    for _, one, other in value_differences({"sample": sample}, {"sample": again}, exact=True):
+        fix = "Draw with `jax.random` from the key that `sample` gets."
+        yield Fault(f".{name}", f"the same sample from the same key, {one}", other, fix)
+        return
+    try:
+        space.contains(None)
+    except Exception as error:
+        fix = "Look at the type first: `contains` never raises."
+        yield fault_of(error, f".{name}", "`contains(None)` to be False", fix)
 
 
 def _read_in_a_trace(env: Any, name: str) -> Any:
