@@ -324,6 +324,8 @@ def test_refusals() -> None:
         carts(width=5).reset(KEY)
     with pytest.raises(ValueError, match="final_obs"):
         carts(infos={"final_obs": Discrete(2)})
+    with pytest.raises(ValueError, match=r"a method `action_mask\(\)`"):
+        carts(type("Bare", (), {"reset": None}), infos={"action_mask": Discrete(2)})
     lacks = carts(infos={"far": Discrete(2)})
     with pytest.raises(ValueError, match="an info 'far' from every step"):
         lacks.step(lacks.reset(KEY)[1], ones)

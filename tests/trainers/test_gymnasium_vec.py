@@ -13,6 +13,7 @@ from gymnasium.wrappers import vector as gym_vector
 from helpers import assert_trees_equal
 from trainers.host_envs import KEY, MAKE, ByHand, check_returned_arrays_stay, draw, seed_of
 
+from envrax import rollout, start
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
 
@@ -37,7 +38,7 @@ def follow(env: Any, make: Callable[[], gymnasium.Env], steps: int) -> np.ndarra
         assert_trees_equal([obs, rewards, dones], expected)
         final = {"final_obs": last} if env._options.final_obs else {}
         assert infos.keys() >= {"terminated", "truncated", *final}
-        if "final_mask" in infos:
+        if env.simulator.has_mask:
             final["final_mask"] = np.array([info["action_mask"] for info in result]) == 1
         kept = {
             name: np.array([info[name] for info in result]).astype(infos[name].dtype)
@@ -72,6 +73,97 @@ def test_infos_are_those_of_the_step_that_ended_an_episode(mode: AutoresetMode) 
     vector_env = SyncVectorEnv([make] * 2, autoreset_mode=mode)
     env = from_gymnasium_vec(vector_env, info_keys=("action_mask", "prob"), final_obs=True)
     assert follow(env, make, 30)[1] > 2
+
+
+class Picky(gymnasium.Env[Any, Any]):
+    """It draws masks, and raises an error at an illegal action. `legal` is envrax's mask."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+    kinds: Any = gymnasium.spaces.Dict(
+        a=gymnasium.spaces.Discrete(3),
+        b=gymnasium.spaces.MultiDiscrete([2, 3]),
+        c=gymnasium.spaces.Tuple((gymnasium.spaces.MultiBinary(2), observation_space)),
+    )
+
+    def __init__(self, part: str = "") -> None:
+        self.part = part
+        self.action_space = self.kinds[part] if part else self.kinds
+
+    def drawn(self) -> tuple[Any, dict[str, Any]]:
+        rows = np.eye(3, dtype=bool)[self.np_random.integers(3, size=3)]
+        rows[:2, 0] |= ~rows[:2, :2].any(1)
+        rows[1] &= np.array([True, True, False])
+        both = self.np_random.integers(3, size=2)  # the legal value, or 2
+        bits = np.stack([both != 1, both != 0], -1)
+        legal = {"a": rows[0], "b": rows[1:], "c": (bits, None)}
+        a, b, c = (x.astype(np.int8) for x in rows)
+        mask = {"a": a, "b": (b[:2], c), "c": (both.astype(np.int8), None)}
+        self.mask = mask[self.part] if self.part else mask
+        self.legal = legal[self.part] if self.part else legal
+        return np.zeros(1, np.float32), {"action_mask": self.mask}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.drawn()
+
+    def step(self, action: Any) -> Any:
+        given = {self.part: action} if self.part else action
+        legal = {self.part: self.legal} if self.part else self.legal
+        if "a" in given:
+            assert legal["a"][given["a"]]
+        if "b" in given:
+            assert legal["b"][np.arange(2), given["b"]].all()
+        if "c" in given:
+            assert legal["c"][0][np.arange(2), given["c"][0]].all()
+        obs, info = self.drawn()
+        self.last = self.legal
+        return obs, 1.0, bool(self.np_random.integers(4) == 0), False, info
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("part", ["", "a", "b", "c"])
+def test_masks_among_the_infos_are_those_of_the_batch(part: str, mode: AutoresetMode) -> None:
+    vector_env = SyncVectorEnv([partial(Picky, part)] * 3, autoreset_mode=mode)
+    env = from_gymnasium_vec(vector_env, info_keys=("action_mask",), final_obs=True)
+    envs: Any = vector_env.envs
+
+    def stacked(name: str) -> Any:
+        return jax.tree.map(lambda *x: np.stack(x), *(getattr(x, name) for x in envs))
+
+    _, state = env.reset(KEY)
+    ends = 0
+    for i, rng in enumerate(jax.random.split(KEY, 40)):
+        assert_trees_equal(env.action_mask(state), stacked("legal"))
+        actions = jax.vmap(env.single_action_space.sample)(
+            jax.random.split(rng, 3), env.action_mask(state)
+        )
+        step = jax.jit(env.step) if i % 5 == 0 else env.step
+        _, state, _, dones, infos = step(state, actions)
+        assert_trees_equal(infos["final_mask"], stacked("last"))
+        assert "action_mask" not in infos
+        ends += int(dones.sum())
+    assert ends > 10
+    rollout(env, None, start(env, KEY), 20)
+
+
+def test_masks_of_another_form_or_of_no_reset_are_refused() -> None:
+    class Joint(Picky):
+        def drawn(self) -> Any:
+            return np.zeros(1, np.float32), {"action_mask": np.ones((2, 2, 3), np.int8)}
+
+    class Late(Picky):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return super().reset(seed=seed)[0], {}
+
+    for make, part, wrong in (
+        (Joint, "b", r"'action_mask' to be of shape \(2, 3\); got \(2, 2, 3\) int8"),
+        (Joint, "a", r"'action_mask' to be of shape \(3,\)"),
+        (Joint, "", r"'action_mask' to be a dict with keys"),
+        (Late, "a", "every reset and step; got it from slots \\[\\]. Its infos are: none"),
+    ):
+        env = from_gymnasium_vec(SyncVectorEnv([partial(make, part)]), info_keys=("action_mask",))
+        with pytest.raises(ValueError, match=f"from_gymnasium_vec: .*{wrong}"):
+            env.reset(KEY)
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)

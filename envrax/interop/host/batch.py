@@ -96,7 +96,7 @@ class HostBatch(BatchedEnv[Space, Space]):
     exception JAX turns into its own. After one, begin with `reset`.
 
     `infos` has `terminated` and `truncated`; the infos of the simulators; and `final_obs` if it was
-    requested, with `final_mask` if there are masks, or an info `action_mask`.
+    requested, with `final_mask` if there are masks.
 
     Parameters
     ----------
@@ -327,10 +327,8 @@ class HostBatch(BatchedEnv[Space, Space]):
         if options.final_obs:
             final_obs = last if simulator.resets_itself else obs
             infos["final_obs"] = copy_as(simulator.obs_types, final_obs, who, read)
-            if (mask := self._masks(who)) is not None:
-                infos["final_mask"] = mask
-            elif "action_mask" in infos:
-                infos["final_mask"] = jax.tree.map(lambda x: x != 0, infos["action_mask"])
+            if simulator.has_mask:
+                infos["final_mask"] = copy_as(self._mask_types, simulator.last_masks(), who)
         rng = None
         if begins.any() and not simulator.resets_itself:
             rng, seeds = following()
@@ -434,11 +432,8 @@ class HostBatch(BatchedEnv[Space, Space]):
         infos |= {"terminated": flags, "truncated": flags}
         if options.final_obs:
             infos["final_obs"] = begun.obs
-            if begun.mask is not None:
+            if self.simulator.has_mask:
                 infos["final_mask"] = begun.mask
-            elif "action_mask" in infos:
-                as_bool = partial(jax.ShapeDtypeStruct, dtype=bool)
-                infos["final_mask"] = jax.tree.map(lambda x: as_bool(x.shape), infos["action_mask"])
         rewards = jax.ShapeDtypeStruct((self.n_slots,), np.float32)
         return _Stepped(begun, flags, rewards, flags, infos)
 

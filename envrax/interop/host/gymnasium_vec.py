@@ -20,9 +20,10 @@ from envrax.interop.host.gymnasium_modes import (
     require_fit,
     require_partial_reset,
 )
+from envrax.interop.host.masks import MaskReader, of_gymnasium
 from envrax.interop.host.simulator import Types, VectorSimulator, require_info_names, types_of
 from envrax.interop.peer.library import require
-from envrax.spaces import Space
+from envrax.spaces import Dict, Space
 from envrax.spaces.base import canonical, describe, is_mapping, kind
 
 require("gymnasium", "1.2", extra="gymnasium")
@@ -30,6 +31,7 @@ require("gymnasium", "1.2", extra="gymnasium")
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.async_vector_env import AsyncState  # noqa: E402
 
+_MASK = "action_mask"
 InfoKeys = Sequence[str] | Mapping[str, Space]
 Column = tuple[Any, Mask]  # the values of all slots, and the slots that gave one
 
@@ -54,7 +56,11 @@ class GymnasiumSimulator(VectorSimulator):
         self.is_asynchronous = isinstance(base, AsyncVectorEnv) or hasattr(base, "send")
         self.can_render = vector_env.render_mode == "rgb_array"
         self._slot_types = output_types(self.observation_space.sample)
-        self._info_keys = info_keys
+        self._reader = MaskReader(WHO, self.action_space, of_gymnasium)
+        self.has_mask = _MASK in info_keys and self._reader.has_masks
+        self._masks: Any = None
+        self._last_masks: Any = None
+        self._info_keys = _without_mask(info_keys) if self.has_mask else info_keys
         self._first_infos: Any = None
         self._is_known = has_known_reset(vector_env)
         self._seen: Any = None  # copies of the last observations, if its reset is not known
@@ -88,6 +94,8 @@ class GymnasiumSimulator(VectorSimulator):
 
     def _reset_all(self, seed: int | None = None) -> Any:
         obs, self._first_infos = self.vector_env.reset(seed=seed)
+        if self.has_mask:
+            self._masks = self._masks_of(self._first_infos, np.arange(self.n))
         if self._info_keys and not is_mapping(self._first_infos):
             raise TypeError(
                 f"{WHO}: expected infos in a dict, for `info_keys`; got "
@@ -102,7 +110,9 @@ class GymnasiumSimulator(VectorSimulator):
         # With a new mask and dict, since Gymnasium empties the dict.
         options = {"reset_mask": mask.copy()}
         seed = None if seeds is None else int(seeds)
-        obs, _ = self.vector_env.reset(seed=seed, options=options)
+        obs, infos = self.vector_env.reset(seed=seed, options=options)
+        if self.has_mask:
+            self._masks = with_rows(self._masks, mask, self._masks_of(infos, np.flatnonzero(mask)))
         before = self._seen
         obs = self._kept(obs)
         others_stay = jax.tree.map(
@@ -125,8 +135,33 @@ class GymnasiumSimulator(VectorSimulator):
             ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
             if last and ended.any():
                 last_obs = self._obs_before_reset(obs, ended, infos)
+        if self.has_mask:
+            self._masks = self._last_masks = self._masks_of(infos, np.arange(self.n))
+            if ended is not None and ended.any():
+                last_masks = self._masks_of(infos.get("final_info"), np.flatnonzero(ended))
+                self._last_masks = with_rows(self._masks, ended, last_masks)
         info = {name: self._info(infos, name, ended) for name in self._info_keys}
         return obs, rewards, terminated, truncated, info, last_obs
+
+    def masks(self) -> Any:
+        return self._masks
+
+    def last_masks(self) -> Any:
+        return self._last_masks
+
+    def _masks_of(self, infos: Any, slots: np.ndarray) -> Any:
+        """The masks of some slots, stacked, in infos of Gymnasium."""
+        known = infos if is_mapping(infos) else {}
+        given = known.get(f"_{_MASK}", np.full(self.n, _MASK in known))
+        if not given[slots].all():
+            raise ValueError(
+                f"{WHO}: expected the simulator to give {_MASK!r} in the infos of every slot, at "
+                f"every reset and step; got it from slots {np.flatnonzero(given).tolist()}. Its "
+                f"infos are: {_known(known)}. Where an episode ended, in SAME_STEP mode, it must "
+                'be in `infos["final_info"]` too.'
+            )
+        masks = [_of_slot(self.action_space, known[_MASK], i) for i in slots]
+        return self._reader.stacked(masks, f"info {_MASK!r}")
 
     def _kept(self, obs: Any) -> Any:
         if not self._is_known:
@@ -196,13 +231,15 @@ def from_gymnasium_vec(
     vector_env : gymnasium.vector.VectorEnv
         The vector environment. It belongs to the batch from then on, which closes it.
     final_obs : bool, default False
-        Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if `info_keys` has
-        `action_mask`. In `SAME_STEP` mode it is Gymnasium's own, which is wrong where environments
-        return one array again and again: use another mode.
+        Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if there are masks.
+        In `SAME_STEP` mode it is Gymnasium's own, which is wrong where environments return one
+        array again and again: use another mode.
     info_keys : sequence of str, or mapping of str to Space, optional
         Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
         must give them at every step. An info that a reset does not give needs a space, which says
-        what it looks like: `{"x_velocity": Box(-jnp.inf, jnp.inf, ())}`.
+        what it looks like: `{"x_velocity": Box(-jnp.inf, jnp.inf, ())}`. With `action_mask`, in the
+        form that `sample` of Gymnasium's action space takes, the batch has masks: that info is then
+        `action_mask(state)`.
     name : str, optional
         The name for logs; Gymnasium's id if not given.
 
@@ -223,6 +260,20 @@ def from_gymnasium_vec(
         step, if a reset gives no info of that name.
     """
     return HostBatch(GymnasiumSimulator(vector_env, info_keys), final_obs=final_obs, name=name)
+
+
+def _without_mask(info_keys: InfoKeys) -> InfoKeys:
+    if isinstance(info_keys, Mapping):
+        return {name: space for name, space in info_keys.items() if name != _MASK}
+    return [name for name in info_keys if name != _MASK]
+
+
+def _of_slot(space: Space, values: Any, slot: int) -> Any:
+    """The value of one slot in an info, of which Gymnasium has a dict of columns for a dict."""
+    if isinstance(space, Dict) and is_mapping(values):
+        parts = {k: child for k, child in space.items() if k in values}
+        return {k: _of_slot(child, values[k], slot) for k, child in parts.items()}
+    return values[slot]
 
 
 def _merge(column: Column | None, final: Column | None, ended: Mask) -> Column | None:

@@ -119,6 +119,10 @@ class VectorSimulator(ABC):
         """The masks of the actions that are legal now; None for parts that have no masks."""
         raise NotImplementedError
 
+    def last_masks(self) -> Any:
+        """Those of the states to which the last step led, before any reset in it."""
+        return self.masks()
+
     def draw(self, slot: int) -> Any:
         """An image of one slot."""
         raise NotImplementedError

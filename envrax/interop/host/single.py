@@ -10,13 +10,12 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax.interop.host.arrays import as_declared, map_types
 from envrax.interop.host.batch import HostBatch
+from envrax.interop.host.masks import MaskReader
 from envrax.interop.host.simulator import VectorSimulator, require_info_names, types_of
 from envrax.spaces import Space
-from envrax.spaces.base import describe, is_list, is_mapping, require_container
-from envrax.spaces.masks import with_full_masks
+from envrax.spaces.base import is_list, is_mapping
 
 WHO = "from_host"
-_ALL = "Give a mask of every part of the action space, or None for a part where all is legal."
 
 
 class SingleSimulators(VectorSimulator):
@@ -37,8 +36,12 @@ class SingleSimulators(VectorSimulator):
         self.all = [make() for _ in range(n)]
         self.name = type(self.all[0]).__name__
         self.has_mask = hasattr(self.all[0], "action_mask")
-        if self.has_mask:
-            self._all_legal = jax.tree.map(np.asarray, with_full_masks(self.action_space, None))
+        if "action_mask" in infos and not self.has_mask:
+            raise ValueError(
+                f"{WHO}: expected masks from a method `action_mask()` of the simulator, which a "
+                "reset needs too; got an info 'action_mask'. Write that method."
+            )
+        self._reader = MaskReader(WHO, self.action_space)
         self.can_render = hasattr(self.all[0], "render")
         self.info_types = types_of(dict(infos), n)
         self._obs: list[Any] = [None] * n  # the newest of each, copied
@@ -102,8 +105,7 @@ class SingleSimulators(VectorSimulator):
         return map_types(WHO, _stack, self.obs_types, *self._obs)
 
     def masks(self) -> Any:
-        one: Any = [_full_mask(self._all_legal, x.action_mask()) for x in self.all]
-        return jax.tree.map(lambda *x: np.stack(x), *one)
+        return self._reader.stacked([x.action_mask() for x in self.all], "action_mask()")
 
     def _each(self, function: Callable[..., Any], slots: Any, given: Any) -> list[Any]:
         """The results of all calls; an error only after each of them has ended."""
@@ -139,25 +141,6 @@ def _copied(tree: Any) -> Any:
     if is_mapping(tree):
         return {name: _copied(x) for name, x in tree.items()}
     return tuple(map(_copied, tree)) if isinstance(tree, tuple) else np.array(tree)
-
-
-def _full_mask(all_legal: Any, mask: Any, name: str = "action_mask()") -> Any:
-    """A copy of a mask, with that of `all_legal` in place of None."""
-    if mask is None:
-        return all_legal
-    if is_mapping(all_legal):
-        require_container(all_legal, mask, WHO, name, _ALL)
-        return {k: _full_mask(x, mask[k], f"{name}[{k!r}]") for k, x in all_legal.items()}
-    if is_list(all_legal):
-        require_container(all_legal, mask, WHO, name, _ALL)
-        parts = enumerate(zip(all_legal, mask, strict=True))
-        return tuple(_full_mask(*part, f"{name}[{i}]") for i, part in parts)
-    if all_legal is None or np.shape(mask) != all_legal.shape:
-        wanted = "None, as its space has no masks"
-        if all_legal is not None:
-            wanted = f"of shape {all_legal.shape}"
-        raise ValueError(f"{WHO}: expected {name} to be {wanted}; got {describe(mask)}. {_ALL}")
-    return np.array(mask)
 
 
 def _stack(types: Any, *rows: Any) -> Any:
