@@ -29,14 +29,14 @@ def draws_from_a_fixed_key(function: Callable[..., Any], episodes: list[Any]) ->
     Whether a function draws random numbers from a key that does not depend on the episode.
 
     `episodes` are its arguments, of episodes with other keys. The function is traced under `vmap`
-    over the arguments that differ between episodes, which a count of steps does not. A key that
-    depends on them then has a batch axis, or, where slots are reset in chunks, other bits for the
-    second episode.
+    over the keys among the arguments, and over what differs between episodes, which a count of
+    steps does not. A key that depends on them then has a batch axis, or, where slots are reset in
+    chunks, other bits for the second episode.
     """
     args, other, *_ = episodes
     shapes, structure = cast(Any, jax.tree.flatten(jax.eval_shape(lambda: args)))
     rows = zip(*map(jax.tree.leaves, episodes), strict=True)
-    axes = [None if all(_same_bits(x, y) for y in others) else 0 for x, *others in rows]
+    axes = [None if not is_key(x) and _same_bits(x, *others) else 0 for x, *others in rows]
     batch = [
         x if axis is None else jax.ShapeDtypeStruct((_BATCH_SIZE, *x.shape), x.dtype)
         for x, axis in zip(shapes, axes, strict=True)
@@ -57,8 +57,8 @@ def draws_from_a_fixed_key(function: Callable[..., Any], episodes: list[Any]) ->
     return bool(drawn[0] & drawn[1])
 
 
-def _same_bits(a: Any, b: Any) -> bool:
-    return to_numpy(a).tobytes() == to_numpy(b).tobytes()
+def _same_bits(*values: Any) -> bool:
+    return len({to_numpy(x).tobytes() for x in values}) == 1
 
 
 def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:
