@@ -153,8 +153,9 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         starts : (obs, state), optional
             The starts of all slots, of which those in the mask are used: what
             `jax.vmap(env.unwrapped.reset)(rngs)` returns, or a method of your own such as
-            `reset_to(level)`. They take the place of the innermost environment's reset; wrappers
-            begin around them as ever.
+            `reset_to(level)`. They take the place of the innermost environment's reset, and keep
+            their keys: slots that begin with one key play one future. Wrappers begin around them as
+            ever.
 
         Returns
         -------

@@ -407,8 +407,8 @@ def with_config(env: EnvT, /, **fields: Any) -> EnvT:
     """
     Build the environment and its wrappers again, without `JitWrapper`, with some fields changed.
 
-    Values may be traced; each is cast to the dtype of the value that it replaces. A dict changes
-    only the entries that it names.
+    Values may be traced; each is cast to the dtype of the value that it replaces, but for an int64
+    in place of an int. A dict changes only the entries that it names.
 
     Raises
     ------

@@ -17,6 +17,7 @@ from envrax.wrappers.base import Wrapper, layers
 RETURNED = ("obs", "state", "reward", "done", "info")
 REASONS = ("terminated", "truncated")
 UNCOMPILED_STEPS = 4  # they are slow
+MOST_STEPS = 100_000  # of an episode whose end is looked for: there may be none
 _SEVERAL = 5  # ends at one step that are hardly chance
 
 
@@ -243,9 +244,9 @@ class Probe:
         The step that ends a long episode, or whose info says that it ends.
 
         A compiled loop runs up to it. The list is empty if no such step comes within
-        `config.max_steps`.
+        `config.max_steps`, or within `MOST_STEPS`.
         """
-        env, limit = self.env, self.env.config.max_steps
+        env, limit = self.env, jnp.minimum(self.env.config.max_steps, MOST_STEPS)
 
         def running(carry: Any) -> jax.Array:
             *_, ended, n = carry
@@ -294,8 +295,10 @@ class Probe:
             if n < self.num_steps:
                 advice = "fix the findings first; no more steps were run."
             else:
-                n = max(n, limit)
+                n = max(n, min(limit, MOST_STEPS))
                 advice = f"`config.max_steps` is {limit}; does `step` use it?"
+                if n < limit:
+                    advice = f"`config.max_steps` is {limit}: check it with a smaller one too."
             yield f"no episode ended within {n} steps, so no end was checked: {advice}"
 
     def zeros(self, dtype: Any) -> jax.Array:

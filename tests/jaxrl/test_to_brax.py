@@ -12,7 +12,7 @@ import pytest
 from brax.training.agents.ppo.losses import compute_gae
 
 import envrax
-from envrax import TimeLimit, VecEnv, with_config
+from envrax import RecordEpisodeStatistics, TimeLimit, VecEnv, with_config
 from envrax.classic import CartPole, Pendulum
 from envrax.interop import brax_training_wrap, to_brax
 from envrax.interop.brax import wrap
@@ -152,6 +152,10 @@ def test_the_way_back() -> None:
         (
             lambda: brax_training_wrap(to_brax(Pendulum()), randomization_fn=id),
             "DomainRandomization",
+        ),
+        (
+            lambda: brax_training_wrap(to_brax(RecordEpisodeStatistics(Pendulum()))),
+            "without RecordEpisodeStatistics",
         ),
         (lambda: brax_training_wrap(3), "brax"),
     ],

@@ -3,17 +3,22 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinEnv, NestedEnv
 from helpers import assert_trees_equal
+from stoa.core_wrappers.auto_reset import AutoResetWrapper
 from stoa.core_wrappers.episode_metrics import RecordEpisodeMetrics
 from stoa.core_wrappers.vmap import VmapWrapper
+from stoa.core_wrappers.wrapper import AddRNGKey
+from stoa.utility_wrappers.frame_stacking import FrameStackingWrapper
+from stoa.utility_wrappers.step_limit import EpisodeStepLimitWrapper
 
 import envrax
-from envrax import Box, Discrete, ExpandDims, TimeLimit, VecEnv
+from envrax import Box, Discrete, EnvConfig, EnvState, EpisodicEnv, ExpandDims, TimeLimit, VecEnv
 from envrax.classic import CartPole
 from envrax.interop import to_stoa
 from envrax.interop.stoa import wrap
@@ -71,6 +76,53 @@ def test_under_the_wrappers_of_stoa() -> None:
     metrics = result.extras["episode_metrics"]
     assert metrics["episode_return"].tolist() == [5, 5, 5]
     assert metrics["episode_length"].tolist() == [5, 5, 5]
+
+
+class Numbered(EpisodicEnv[Box, Discrete, Any, EnvConfig]):
+    """It shows 100 times a drawn number, plus the count of steps."""
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 10_000, (1,), jnp.int32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(2)
+
+    def begin(self, key: Any, **episode: Any) -> Any:
+        return NumberedState(number=jax.random.randint(key, (1,), 1, 90), **episode)
+
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, 1.0, False
+
+    def observe(self, state: Any) -> Any:
+        return 100 * state.number + state.step
+
+
+@chex.dataclass
+class NumberedState(EnvState):
+    number: Any
+
+
+def test_without_auto_reset_all_wrappers_of_stoa_see_each_episode() -> None:
+    """The frames of one episode, and its limit, were those of the next, around auto-reset."""
+    alone = to_stoa(Numbered(EnvConfig(max_steps=4)), autoreset=False)
+    inside = EpisodeStepLimitWrapper(FrameStackingWrapper(alone, 3), 3)
+    env = AutoResetWrapper(AddRNGKey(inside), next_obs_in_extras=True)
+    state, result = env.reset(jax.random.key(0))
+    step = jax.jit(env.step)
+    for t in range(1, 12):
+        state, result = step(state, jnp.int32(1))
+        assert bool(result.truncated()) == (t % 3 == 0) and not result.terminated()
+        frames = result.observation
+        numbers = frames[frames > 0] // 100
+        assert (frames > 0).sum() == min(t % 3 + 1, 3) and len(set(numbers.tolist())) == 1
+        assert result.extras["next_obs"][-1] % 100 == (t - 1) % 3 + 1
+
+
+def test_masks_need_auto_reset() -> None:
+    with pytest.raises(TypeError, match=r"to_stoa: expected `autoreset=True` .* with masks"):
+        to_stoa(MaskedEnv(), autoreset=False).reset(jax.random.key(0))
 
 
 def test_params_masks_and_spaces() -> None:

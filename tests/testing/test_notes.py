@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import envrax
+from envrax.testing import report_env
 from envrax.testing.fakes import CountingEnv
 from envrax.testing.probe import Probe
 
@@ -40,3 +41,15 @@ def test_ends_at_one_step_that_are_no_truncations(make: Any, noted: bool) -> Non
 def test_a_limit_of_one_step() -> None:
     env = envrax.with_config(CountingEnv(), max_steps=1)
     assert "`config.max_steps` is 1" in next(Probe(env, 5, 0, False).notes())
+
+
+class Endless(CountingEnv):
+    def advance(self, state: Any, action: Any) -> Any:
+        return state, jnp.float32(1), jnp.bool_(False)
+
+
+def test_an_episode_without_an_end_is_left_alone_after_many_steps() -> None:
+    """The check ran on to the limit, a thousand hours."""
+    report = report_env(Endless(envrax.EnvConfig(max_steps=2**40)), num_steps=10)
+    assert not report.findings
+    assert any("no episode ended within 100000 steps" in note for note in report.notes)

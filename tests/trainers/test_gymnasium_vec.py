@@ -151,6 +151,11 @@ def test_masks_of_another_form_or_of_no_reset_are_refused() -> None:
         def drawn(self) -> Any:
             return np.zeros(1, np.float32), {"action_mask": np.ones((2, 2, 3), np.int8)}
 
+    class Nested(Picky):
+        def drawn(self) -> Any:
+            obs, info = super().drawn()
+            return obs, {**info, "nest": {"x": 1.0}}
+
     class Late(Picky):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(seed=seed)[0], {}
@@ -159,11 +164,13 @@ def test_masks_of_another_form_or_of_no_reset_are_refused() -> None:
         (Joint, "b", r"'action_mask' to be of shape \(2, 3\); got \(2, 2, 3\) int8"),
         (Joint, "a", r"'action_mask' to be of shape \(3,\)"),
         (Joint, "", r"'action_mask' to be a dict with keys"),
+        (Nested, "a", "infos of numbers, or arrays of one shape; got another 'nest'"),
         (Late, "a", "every reset and step; got it from slots \\[\\]. Its infos are: none"),
     ):
-        env = from_gymnasium_vec(SyncVectorEnv([partial(make, part)]), info_keys=("action_mask",))
+        names = ("action_mask", "nest") if make is Nested else ("action_mask",)
+        env = from_gymnasium_vec(SyncVectorEnv([partial(make, part)]), info_keys=names)
         with pytest.raises(ValueError, match=f"from_gymnasium_vec: .*{wrong}"):
-            env.reset(KEY)
+            env.step(env.reset(KEY)[1], env.action_space.sample(KEY))
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)

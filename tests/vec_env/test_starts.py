@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from broken_envs.drift import Drift
 from fakes import NestedEnv, PixelEnv, VectorEnv
 from helpers import assert_trees_equal, plain, slow_but, small_vec
 from reset_after_envs import CountEpisodes
@@ -81,6 +82,20 @@ def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
     starts = jax.jit(jax.vmap(_innermost(env).reset))(jax.random.split(rng, n_envs))
     found = env.reset_where(MASK, obs, state, rng, starts=starts)
     assert_trees_equal(found, env.reset_where(MASK, obs, state, rng))
+
+
+def test_futures_of_one_state_have_keys_of_their_own() -> None:
+    env = VecEnv(Drift(), N, autoreset=False)
+    obs, state = env.reset(KEY)
+    root = obs[1], env.slot_state(state, 1)
+    first, roots = jax.tree.map(lambda x: jnp.stack([x] * N), root)
+    keys = jax.random.split(jax.random.key(1), N)
+    starts = first, roots.replace(rng=keys)
+    _, state = env.reset_where(np.ones(N, bool), obs, state, starts=starts)
+    found = env.step(state, jnp.ones(N, jnp.int32))[0]
+    alone = [Drift().step(root[1].replace(rng=key), jnp.int32(1))[0] for key in keys]
+    np.testing.assert_allclose(found, np.stack(alone), rtol=1e-6)
+    assert len(np.unique(found[:, 0])) == N
 
 
 def test_each_slot_begins_in_its_own_level() -> None:

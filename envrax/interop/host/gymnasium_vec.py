@@ -81,6 +81,11 @@ class GymnasiumSimulator(VectorSimulator):
 
     def _type_at_reset(self, name: str) -> jax.ShapeDtypeStruct:
         column = _column(self._first_infos, name, self.n)
+        if column is None and name in self._first_infos:
+            raise ValueError(
+                f"{WHO}: expected infos of numbers, or arrays of one shape; got another {name!r} "
+                "from a reset, such as a dict or a text. Leave it out."
+            )
         if column is None:
             raise ValueError(
                 f"{WHO}: expected an info {name!r} that a reset gives for every slot as well; got "

@@ -83,10 +83,13 @@ def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     return as_in_space(env.observation_space, obs), state
 
 
-def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
+def step(
+    who: str, env: AnyEnv, state: EnvState, action: Any, *, autoreset: bool = True
+) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
-    obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
+    found = step_one(env, state, action, None if autoreset else False)
+    obs, state, reward, _, info, last, final_obs = found
     obs, final_obs = (as_in_space(env.observation_space, x) for x in (obs, final_obs))
     require_reward_shape(who, reward, ())
     end = end_of_step(who, env, last, info)

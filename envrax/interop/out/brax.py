@@ -15,7 +15,14 @@ from envrax.interop.out.auto_reset import Bridge, require_single
 from envrax.interop.peer.library import require
 from envrax.spaces import Box
 from envrax.spaces.base import kind
-from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit
+from envrax.wrappers import (
+    FlattenObservation,
+    RecordEpisodeStatistics,
+    RepeatAction,
+    RescaleAction,
+    TimeLimit,
+)
+from envrax.wrappers.base import layers
 from envrax.wrappers.time import counted_steps
 
 require("brax", "0.14", "envs.base", "envs.wrappers.training")
@@ -153,8 +160,8 @@ def brax_training_wrap(
     Raises
     ------
     TypeError
-        If there is a `randomization_fn`, `env` is already wrapped for training, or a length is no
-        int.
+        If there is a `randomization_fn`, `env` is already wrapped for training or has a
+        `RecordEpisodeStatistics`, or a length is no int.
     ValueError
         If a length is below 1.
     """
@@ -168,6 +175,11 @@ def brax_training_wrap(
     action_repeat = require_count(f"{who}: expected action_repeat", action_repeat)
     if not isinstance(env, ToBrax):
         env = to_brax(wrap(env, max_steps=episode_length))
+    if any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env.env)):
+        raise TypeError(
+            f"{who}: expected an environment without RecordEpisodeStatistics, since "
+            f'`info["episode_metrics"]` counts whole episodes; got {env.env!r}. Leave it out.'
+        )
     limited = TimeLimit(env.env, episode_length)
     return TrainingBatch(
         to_brax(RepeatAction(limited, action_repeat) if action_repeat > 1 else limited)

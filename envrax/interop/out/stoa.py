@@ -11,7 +11,7 @@ from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 from envrax.env import AnyEnv
 from envrax.interop.out import auto_reset
-from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
+from envrax.interop.out.auto_reset import AutoResetStep, Bridge, require_single, with_mask
 from envrax.interop.peer.library import require
 from envrax.interop.peer.spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
@@ -25,13 +25,19 @@ TimeStep = stoa.TimeStep
 class ToStoa(Bridge, stoa.Environment):
     """The result of `to_stoa`."""
 
-    def __init__(self, env: AnyEnv) -> None:
+    def __init__(self, env: AnyEnv, autoreset: bool) -> None:
         self.env = env
+        self._autoreset = autoreset
 
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Any, Any]:
         """Begin an episode: the state, and a first `TimeStep`."""
         env = self._with(env_params)
         obs, state = auto_reset.reset(env, rng_key)
+        if not self._autoreset and env.action_mask(state) is not None:
+            raise TypeError(
+                "to_stoa: expected `autoreset=True` for an environment with masks, since Stoa's "
+                f"`AutoResetWrapper` hands on no mask of a first state; got {env!r}. Leave it out."
+            )
         zeros = jax.tree.map(jnp.zeros_like, self._info_types(env, state))
         masks = with_mask(env, state, with_mask(env, state, zeros, "final_mask"))
         extras = {**masks, "next_obs": obs}
@@ -40,8 +46,8 @@ class ToStoa(Bridge, stoa.Environment):
         return state, TimeStep(StepType.FIRST, reward, discount, obs, extras)
 
     def step(self, state: Any, action: Any, env_params: Any = None) -> tuple[Any, Any]:
-        """Take one step; where the episode ends, begin the next one."""
-        out = auto_reset.step("to_stoa(env).step", self._with(env_params), state, action)
+        """Take one step; where the episode ends, begin the next one, with auto-reset."""
+        out = self._step(self._with(env_params), state, action)
         end_type = jnp.where(out.terminated, StepType.TERMINATED, StepType.TRUNCATED)
         step_type = jnp.where(out.done, end_type, StepType.MID)
         discount = 1 - out.terminated.astype(jnp.float32)
@@ -76,27 +82,34 @@ class ToStoa(Bridge, stoa.Environment):
         """Free resources on the host."""
         self.env.close()
 
+    def _step(self, env: AnyEnv, state: Any, action: Any) -> AutoResetStep:
+        who = "to_stoa(env).step"
+        return auto_reset.step(who, env, state, action, autoreset=self._autoreset)
+
     def _info_types(self, env: AnyEnv, state: Any) -> Any:
         def info(state: Any, rng: jax.Array) -> Any:
             action = env.action_space.sample(rng)
-            return auto_reset.step("to_stoa(env).step", env, state, action).info
+            return self._step(env, state, action).info
 
         return jax.eval_shape(info, state, jax.random.key(0))
 
 
-def to_stoa(env: AnyEnv) -> ToStoa:
+def to_stoa(env: AnyEnv, *, autoreset: bool = True) -> ToStoa:
     """
     An environment with the interface of Stoa, for Stoix and other code written for Stoa.
 
     A step that ends an episode begins the next one, as in `VecEnv`: leave out Stoa's own wrappers
-    for auto-reset. As there, `extras["next_obs"]` is the observation of the step itself.
-    `extras` also has the infos, which are zeros in a reset; and if there are masks, `action_mask`,
-    for the next step, and `final_mask`, of the state of `next_obs`.
+    for auto-reset, and those that keep something for an episode, such as `FrameStackingWrapper`,
+    which would not see the reset. As there, `extras["next_obs"]` is the observation of the step
+    itself. `extras` also has the infos, which are zeros in a reset; and if there are masks,
+    `action_mask`, for the next step, and `final_mask`, of the state of `next_obs`.
 
     Parameters
     ----------
     env : JaxEnv
         The environment, as `make` returns it.
+    autoreset : bool, default True
+        False for `AutoResetWrapper(AddRNGKey(...))` of Stoa, in which all of Stoa's wrappers work.
 
     Returns
     -------
@@ -106,10 +119,11 @@ def to_stoa(env: AnyEnv) -> ToStoa:
     Raises
     ------
     TypeError
-        If `env` is not one environment that JAX can trace.
+        If `env` is not one environment that JAX can trace; at a reset, if it has masks and no
+        auto-reset.
     """
     require_single("to_stoa", env)
-    return ToStoa(env)
+    return ToStoa(env, autoreset)
 
 
 def _space(space: Space) -> Any:
