@@ -99,13 +99,13 @@ class GymnasiumSimulator(VectorSimulator):
 
     def _reset_all(self, seed: int | None = None) -> Any:
         obs, self._first_infos = self.vector_env.reset(seed=seed)
-        if self.has_mask:
-            self._masks = self._masks_of(self._first_infos, np.arange(self.n))
-        if self._info_keys and not is_mapping(self._first_infos):
+        if (self._info_keys or self.has_mask) and not is_mapping(self._first_infos):
             raise TypeError(
                 f"{WHO}: expected infos in a dict, for `info_keys`; got "
                 f"{describe(self._first_infos)}. Leave out the wrapper `DictInfoToList`."
             )
+        if self.has_mask:
+            self._masks = self._masks_of(self._first_infos, np.arange(self.n))
         return obs
 
     def require_begin_where(self) -> None:

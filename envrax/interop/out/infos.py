@@ -84,7 +84,8 @@ def vector_infos(
     Infos of a batch as a `gymnasium.vector.VectorEnv` with same-step auto-reset gives them.
 
     Where an episode ended, the info of the step is in `final_info`, with the mask of the last state
-    as `action_mask` if there are masks; and its observation, one of `final_obs`, is in `final_obs`.
+    as `action_mask` if there are masks; and its observation, of which the argument has one for each
+    of these slots, is in `final_obs`.
     """
     converted = slot_infos(infos, ~done, done)
     if not done.any():
