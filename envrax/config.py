@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import inspect
-from collections import defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
@@ -20,7 +20,7 @@ from envrax._jax.types import is_traced
 from envrax.spaces.base import canonical, kind
 
 ObjectT = TypeVar("ObjectT")
-_DICTS = (dict, defaultdict)
+_CONTAINERS = {dict, OrderedDict, defaultdict, Counter, list, deque, set, bytearray}
 _DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
 
 
@@ -124,9 +124,14 @@ def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
 
     A dataclass that is compared by value is a container; one with `eq=False` is a leaf.
     """
-    if type(x) in _DICTS:
+    if type(x) in _CONTAINERS:
         copied = copy.copy(x)
-        copied.update({name: _rebuild(change, value) for name, value in x.items()})
+        if isinstance(x, dict):
+            for name, value in cast(dict[Any, Any], x).items():
+                copied[name] = _rebuild(change, value)
+        elif isinstance(x, list | deque):
+            for i, value in enumerate(cast(list[Any], x)):
+                copied[i] = _rebuild(change, value)
         return copied
     fields = value_fields(x)
     if fields is not None:

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 import threading
+from collections import Counter, deque
 from typing import Any
 
 import chex
@@ -169,19 +170,25 @@ class Held(VectorConfig):
 
 def test_what_a_config_holds_is_copied_as_at_construction() -> None:
     """A deep copy of a function of JAX is another function, and a module has none."""
-    held = {"functions": [jnp.tanh, threading.Lock], "module": threading, "table": np.zeros(2)}
+    held: Any = {"functions": [jnp.tanh, threading.Lock], "module": threading, "table": np.zeros(2)}
+    held |= {"set": {1}, "queue": deque([1], 5), "counts": Counter("a")}
     register("Abe-v0", CounterEnv, Held(held=held))
     spec = EnvSpec("A", CounterEnv, Held(held=held))
     register_suite(suite := EnvSuite("abe", specs=[spec]))
     assert suite.specs == [spec]
     held["functions"].clear()
     held["table"][:] = 9
+    held["set"].add(9)
+    held["queue"].append(9)
+    held["counts"]["b"] = 9
     for name in ("Abe-v0", "abe/A-v0"):
         get_spec(name).default_config.held["table"][:] = 9
         config: Any = make(name, jit_compile=False).config
         assert config.held["functions"] == [jnp.tanh, threading.Lock]
         assert config.held["module"] is threading
         assert not config.held["table"].any()
+        assert config.held["set"] == {1} and config.held["counts"] == Counter("a")
+        assert config.held["queue"] == deque([1]) and config.held["queue"].maxlen == 5
 
 
 # Suites

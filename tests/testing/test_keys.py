@@ -23,7 +23,7 @@ from envrax import (
 )
 from envrax.autoreset import Compact
 from envrax.multi_agent import MultiAgentEnv, OneAgent
-from envrax.testing import CountingEnv, report_env
+from envrax.testing import CountingEnv, MaskedEnv, report_env
 
 
 class FrameSkip(Wrapper[Any, Any, Any, Any]):
@@ -186,6 +186,36 @@ class DrawsInALoop(Drift):
 @pytest.mark.parametrize("env_class", [CountingEnv, StartsAtOnePlace, DrawsInALoop])
 def test_draws_that_depend_on_the_key_or_on_none_are_legal(env_class: Any) -> None:
     assert not faults("draws_depend_on_the_key", env_class())
+
+
+class LevelsOfASeed(Drift):
+    """The page on start states: a key that must stay is kept as data."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        rng, seed = jax.random.split(rng)
+        obs, state = super().reset(rng)
+        return obs, state.replace(extra=jax.random.key_data(seed))
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        obs, new, reward, *rest = super().step(state, action)
+        level = jax.random.uniform(jax.random.wrap_key_data(state.extra), (8,), F32)
+        return obs, new, reward + level[state.step % 8], *rest
+
+
+def test_a_seed_that_is_kept_as_data_gives_the_same_level_again() -> None:
+    for rule in ("calls_share_no_key", "draws_depend_on_the_key", "keys_are_used_once"):
+        assert not faults(rule, LevelsOfASeed())
+
+
+class MasksOfAFixedKey(MaskedEnv):
+    def action_mask(self, state: Any) -> Any:
+        key = jax.random.fold_in(jax.random.key(3), state.step)
+        return jax.random.bernoulli(key, 0.5, (3,)).at[0].set(True)
+
+
+def test_masks_are_drawn_from_keys_of_the_episode_too() -> None:
+    found = faults("draws_depend_on_the_key", MasksOfAFixedKey())
+    assert "MasksOfAFixedKey.action_mask" in [fault.where for fault in found]
 
 
 @chex.dataclass

@@ -156,15 +156,24 @@ def test_masks_of_another_form_or_of_no_reset_are_refused() -> None:
             obs, info = super().drawn()
             return obs, {**info, "nest": {"x": 1.0}}
 
+    class Twos(Picky):
+        def drawn(self) -> Any:
+            return np.zeros(1, np.float32), {"action_mask": np.full(3, 2, np.int8)}
+
     class Late(Picky):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(seed=seed)[0], {}
 
     for make, part, wrong in (
-        (Joint, "b", r"'action_mask' to be of shape \(2, 3\); got \(2, 2, 3\) int8"),
-        (Joint, "a", r"'action_mask' to be of shape \(3,\)"),
+        (
+            Joint,
+            "b",
+            r"'action_mask' to be a mask of Gymnasium's MultiDiscrete.* got \(2, 2, 3\) int8",
+        ),
+        (Joint, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3\)"),
         (Joint, "", r"'action_mask' to be a dict with keys"),
         (Nested, "a", "infos of numbers, or arrays of one shape; got another 'nest'"),
+        (Twos, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3\)"),
         (Late, "a", "every reset and step; got it from slots \\[\\]. Its infos are: none"),
     ):
         names = ("action_mask", "nest") if make is Nested else ("action_mask",)

@@ -87,10 +87,10 @@ def require_partial_reset(env: VectorEnv, is_known: bool) -> None:
 
 
 def require_fit(env: Any) -> None:
-    if not isinstance(env, VectorEnv):
+    if not isinstance(env, VectorEnv) or not hasattr(env, "single_action_space"):
         raise TypeError(
-            f"{WHO}: expected a `gymnasium.vector.VectorEnv`; got {env!r}. Build one with "
-            "`gymnasium.make_vec(id, num_envs)`."
+            f"{WHO}: expected a `gymnasium.vector.VectorEnv`, with spaces of a slot; got {env!r}. "
+            "Build one with `gymnasium.make_vec(id, num_envs)`."
         )
     if hasattr(env.unwrapped, "all_env_ids"):
         raise TypeError(f"{WHO}: expected a vector environment; got a pool. Use `from_envpool`.")

@@ -71,11 +71,14 @@ class MaskReader:
             }
         found = self._of_leaf(space, mask) if self._of_leaf and all_legal is not None else mask
         if all_legal is None or np.shape(found) != all_legal.shape:
-            wanted = "None, as its space has no masks"
-            if all_legal is not None:
+            wanted, how = "None, as its space has no masks", _ALL
+            if all_legal is not None and self._of_leaf:
+                how = "Give what `sample` of that space takes as its mask."
+                wanted = f"a mask of Gymnasium's {space}"
+            elif all_legal is not None:
                 wanted = f"of shape {all_legal.shape}"
             got = describe(mask)
-            raise ValueError(f"{self._who}: expected {name} to be {wanted}; got {got}. {_ALL}")
+            raise ValueError(f"{self._who}: expected {name} to be {wanted}; got {got}. {how}")
         return np.array(found)
 
 
@@ -90,14 +93,16 @@ def of_gymnasium(space: Space, mask: Any) -> Any:
         return _padded(np.array(space.nvec), mask)
     if isinstance(space, MultiBinary) and space.dtype == np.int8:  # others are a `Box` there
         value = np.asarray(mask)
-        return np.stack([value != 1, value != 0], -1)
-    return np.asarray(mask) != 0
+        return np.stack([value != 1, value != 0], -1) if np.isin(value, (0, 1, 2)).all() else None
+    return np.asarray(mask) != 0 if np.isin(mask, (0, 1)).all() else None
 
 
 def _padded(counts: np.ndarray, mask: Any) -> np.ndarray | None:
     """The rows of a tuple, nested as `counts`, as one array with False where a row is shorter."""
     rows = jax.tree.leaves([*mask]) if np.iterable(mask) else []
     if [np.shape(row) for row in rows] != [(n,) for n in counts.flat]:
+        return None
+    if not all(np.isin(row, (0, 1)).all() for row in rows):
         return None
     padded = np.zeros((counts.size, counts.max()), bool)
     for i, row in enumerate(rows):

@@ -88,12 +88,13 @@ def _calls(probe: Probe, rng: jax.Array, action: int = 0) -> dict[str, tuple[Any
     env = probe.env
     _, state = (probe.reset if probe.compiles else env.reset)(rng)
     calls = {"reset": (env.reset, rng), "step": (env.step, state, probe.actions[action])}
+    calls |= {"action_mask": (env.action_mask, state)} if probe.has_masks else {}
     return calls | ({"reset_after": (env.reset_after, state)} if carries_over(env) else {})
 
 
 def calls_share_no_key(probe: Probe) -> Faults:
     """No two calls of an episode use the same key, as JAX's checker counts, or draw from equal \
-keys: `reset`, two steps, then `reset_after`."""
+keys, but for seeds that the state keeps as data: `reset`, two steps, then `reset_after`."""
     env, action = probe.env, probe.actions[0]
 
     def reset_and_step(rng: jax.Array) -> Any:
@@ -121,19 +122,32 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
     seen = drawn_keys(env.reset, probe.rng)
     for call in "the first step", "the second step":
         drawn = drawn_keys(env.step, state, action)
-        if seen & drawn:
+        # A seed that the state keeps as data is to give the same numbers again.
+        if seen & drawn and seen & drawn - drawn_keys(env.step, _with_other_keys(state), action):
             expected = "every call to draw from keys of its own"
             got = f"a draw in {call} from a key that an earlier call drew from"
             fix = (
                 f"{_SPLIT} A key that an episode keeps gives the same numbers in every step. If "
-                "`jnp.where` drops what is drawn, as in an auto-reset inside of the environment, "
-                "waive this rule."
+                "they must stay, as in a level, keep `jax.random.key_data(key)`. If `jnp.where` "
+                "drops what is drawn, as in an auto-reset inside of the environment, waive this "
+                "rule."
             )
             yield Fault(".step", expected, got, fix)
         seen |= drawn
         state = probe.step(state, action)[1]
         if state.done:  # a frame skip ignores what it draws after an end
             return
+
+
+def _with_other_keys(state: Any) -> Any:
+    """The state with another key in place of each, and what else it holds."""
+
+    def other(key: Any) -> Any:
+        bits: Any = jax.random.key_data(key) ^ 1
+        new: Any = jax.random.wrap_key_data(bits, impl=jax.random.key_impl(key))
+        return new
+
+    return jax.tree.map(lambda x: other(x) if is_key(x) else x, state)
 
 
 def both_kinds_of_keys(probe: Probe) -> Faults:
