@@ -142,10 +142,9 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
 def _with_other_keys(state: Any) -> Any:
     """The state with another key in place of each, and what else it holds."""
 
-    def other(key: Any) -> Any:
-        bits: Any = jax.random.key_data(key) ^ 1
-        new: Any = jax.random.wrap_key_data(bits, impl=jax.random.key_impl(key))
-        return new
+    def other(x: Any) -> Any:
+        bits, impl = jax.random.key_data(x) ^ 1, jax.random.key_impl(x)
+        return cast(Any, jax.random.wrap_key_data(bits, impl=impl))
 
     return jax.tree.map(lambda x: other(x) if is_key(x) else x, state)
 
