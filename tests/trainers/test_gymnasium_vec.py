@@ -170,10 +170,10 @@ def test_masks_of_another_form_or_of_no_reset_are_refused() -> None:
             "b",
             r"'action_mask' to be a mask of Gymnasium's MultiDiscrete.* got \(2, 2, 3\) int8",
         ),
-        (Joint, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3\)"),
+        (Joint, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3"),
         (Joint, "", r"'action_mask' to be a dict with keys"),
         (Nested, "a", "infos of numbers, or arrays of one shape; got another 'nest'"),
-        (Twos, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3\)"),
+        (Twos, "a", r"'action_mask' to be a mask of Gymnasium's Discrete\(3"),
         (Late, "a", "every reset and step; got it from slots \\[\\]. Its infos are: none"),
     ):
         names = ("action_mask", "nest") if make is Nested else ("action_mask",)
