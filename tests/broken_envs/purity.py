@@ -23,6 +23,10 @@ class TableIsFilledInATrace(Drift):
 class KeepsATracer(Drift):
     kept: list[Any] = []  # noqa: RUF012
 
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self.kept.clear()  # what another test left
+
     def next_extra(self, extra: Any) -> Any:
         self.kept.append(extra)
         return extra

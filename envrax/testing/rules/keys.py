@@ -67,6 +67,8 @@ def draws_depend_on_the_key(probe: Probe) -> Faults:
 `jax.random.key(0)`, or `fold_in` of that and `state.step`."""
     rngs = [probe.rng, *jax.random.split(probe.other_rng, _EPISODES)]
     episodes = [_calls(probe, rng, i // 2) for i, rng in enumerate(rngs)]
+    for calls in episodes if probe.has_masks else ():
+        calls["action_mask"] = probe.env.action_mask, calls["step"][1]
     for method, (function, *_) in episodes[0].items():
         source = "the key given" if method == "reset" else "`state.rng`"
         if draws_from_a_fixed_key(function, [calls[method][1:] for calls in episodes]):
@@ -88,7 +90,6 @@ def _calls(probe: Probe, rng: jax.Array, action: int = 0) -> dict[str, tuple[Any
     env = probe.env
     _, state = (probe.reset if probe.compiles else env.reset)(rng)
     calls = {"reset": (env.reset, rng), "step": (env.step, state, probe.actions[action])}
-    calls |= {"action_mask": (env.action_mask, state)} if probe.has_masks else {}
     return calls | ({"reset_after": (env.reset_after, state)} if carries_over(env) else {})
 
 
