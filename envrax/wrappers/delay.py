@@ -48,7 +48,7 @@ class DelayObservation(
     Raises
     ------
     TypeError
-        If `delay` is not an int.
+        If `delay` is not an int, or a space of your own does not contain zeros.
     ValueError
         If `delay` is below 0.
 
@@ -65,6 +65,16 @@ class DelayObservation(
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], delay: int) -> None:
         super().__init__(env)
         self.delay = require_count("DelayObservation: expected delay", delay, least=0)
+        if not self.delay:
+            return
+        space = self.observation_space
+        with jax.ensure_compile_time_eval():
+            is_known = bool(space.contains(zero_element(space)))
+        if not is_known:
+            raise TypeError(
+                "DelayObservation: expected an observation space whose element closest to zero is "
+                f"known, for the first observations; got {space!r}, which does not contain zeros."
+            )
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zeros = named_leaves(zero_element(self.observation_space))

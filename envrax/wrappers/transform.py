@@ -151,7 +151,8 @@ def _require_map(
     if not env.traceable:
         return
     expected = _shape_dtype_structs(target)
-    got = jax.eval_shape(func, _shape_dtype_structs(source))
+    # JAX refers weakly to what it traces, which not every callable allows.
+    got = jax.eval_shape(lambda x: func(x), _shape_dtype_structs(source))
     if _structure_and_types(got) != _structure_and_types(expected):
         described = jax.tree.map(lambda x: f"{x.dtype}{[*x.shape]}", got)
         raise TypeError(

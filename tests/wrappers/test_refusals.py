@@ -1,6 +1,8 @@
 """What wrappers refuse when they are built; error_messages.md has whole messages."""
 
+import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,9 +11,28 @@ import pytest
 from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
 
 import envrax
-from envrax import Box, Dict, Discrete, MultiBinary, Tuple
+from envrax import Box, Dict, Discrete, MultiBinary, Space, Tuple
 
 IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)
+
+
+@dataclass(frozen=True)
+class Share(Space):
+    """Three numbers that sum to 1."""
+
+    shape: Any = (3,)
+    dtype: Any = jnp.float32
+
+    def sample(self, rng: jax.Array, mask: Any = None) -> jax.Array:
+        return jax.nn.softmax(jax.random.normal(rng, (3,)))
+
+    def contains(self, x: Any) -> Any:
+        return jnp.abs(jnp.sum(x) - 1) < 1e-5
+
+    def batch(self, n: int) -> Any:
+        return Box(0.0, 1.0, (n, 3))
+
+
 LARGE = Dict({f"field {i}": IMAGE for i in range(40)})
 
 
@@ -63,6 +84,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (refused("RescaleObservation", PixelEnv, min_obs=2, max_obs=1), ValueError, "bounds"),
     (refused("DelayObservation", VectorEnv, delay=-1), ValueError, "delay"),
+    (refused("DelayObservation", Dict(x=Share(), y=IMAGE), delay=1), TypeError, "contain zeros"),
     (refused("MaxAndSkipObservation", PixelEnv, skip=1), ValueError, "skip"),
     (refused("MaxAndSkipObservation", NestedEnv), TypeError, "Box"),
     (refused("RepeatAction", VectorEnv, num_repeats=0), ValueError, "num_repeats"),
@@ -102,3 +124,11 @@ def test_an_environment_that_tells_no_lives_is_refused_at_the_first_step(wrap: A
 def test_a_discount_of_a_discount_is_refused() -> None:
     with pytest.raises(TypeError, match="bool"):
         envrax.EpisodeDiscount(envrax.ClipReward(envrax.EpisodeDiscount(VectorEnv())))
+
+
+def test_every_callable_may_transform() -> None:
+    """JAX refers weakly to the functions that it is given, and not all allow that."""
+    env = envrax.TransformObservation(
+        NestedEnv(), operator.itemgetter("image"), NestedEnv().observation_space["image"]
+    )
+    assert env.reset(jax.random.key(0))[0].shape == env.observation_space.shape
