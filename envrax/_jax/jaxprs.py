@@ -76,7 +76,7 @@ def changes_host(program: Any) -> bool:
     return any(eqn.primitive.name == "io_callback" and eqn.outvars for eqn in equations(program))
 
 
-def coarsest_float(programs: Iterable[Any]) -> float:
+def largest_eps(programs: Iterable[Any]) -> float:
     """The largest `eps` of the float dtypes in jaxprs, at any depth; 0 if there is no float."""
     eqns = [eqn for program in programs for eqn in equations(program)]
     dtypes: set[Any] = {getattr(var.aval, "dtype", None) for eqn in eqns for var in eqn.outvars}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.jaxprs import changes_host, coarsest_float
+from envrax._jax.jaxprs import changes_host, largest_eps
 from envrax.env import AnyEnv, EnvState, carries_over, starting_method_name
 from envrax.termination import step_env
 from envrax.testing.masks import why_unfit
@@ -159,7 +159,7 @@ class Probe:
 
     @cached_property
     def _eps(self) -> float:
-        return coarsest_float(self._programs.values())
+        return largest_eps(self._programs.values())
 
     def differences(self, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         """`value_differences`, floats up to rounding in the coarsest dtype of the environment."""

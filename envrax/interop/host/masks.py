@@ -71,7 +71,8 @@ class MaskReader:
             }
         found = self._of_leaf(space, mask) if self._of_leaf and all_legal is not None else mask
         if all_legal is None or np.shape(found) != all_legal.shape:
-            wanted, how = "None, as its space has no masks", _ALL
+            wanted = "None, as its space has no masks"
+            how = _ALL
             if all_legal is not None and self._of_leaf:
                 how = "Give what `sample` of that space takes as its mask."
                 wanted = f"a mask of Gymnasium's {space}"

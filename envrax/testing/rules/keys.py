@@ -67,8 +67,9 @@ def draws_depend_on_the_key(probe: Probe) -> Faults:
 `jax.random.key(0)`, or `fold_in` of that and `state.step`."""
     rngs = [probe.rng, *jax.random.split(probe.other_rng, _EPISODES)]
     episodes = [_calls(probe, rng, i // 2) for i, rng in enumerate(rngs)]
-    for calls in episodes if probe.has_masks else ():
-        calls["action_mask"] = probe.env.action_mask, calls["step"][1]
+    if probe.has_masks:
+        for calls in episodes:
+            calls["action_mask"] = probe.env.action_mask, calls["step"][1]
     for method, (function, *_) in episodes[0].items():
         source = "the key given" if method == "reset" else "`state.rng`"
         if draws_from_a_fixed_key(function, [calls[method][1:] for calls in episodes]):
@@ -123,8 +124,10 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
     seen = drawn_keys(env.reset, probe.rng)
     for call in "the first step", "the second step":
         drawn = drawn_keys(env.step, state, action)
-        # A seed that the state keeps as data is to give the same numbers again.
-        if seen & drawn and seen & drawn - drawn_keys(env.step, _with_other_keys(state), action):
+        repeated = seen & drawn
+        if repeated:  # a seed that the state keeps as data is to give the same numbers again
+            repeated -= drawn_keys(env.step, _with_other_keys(state), action)
+        if repeated:
             expected = "every call to draw from keys of its own"
             got = f"a draw in {call} from a key that an earlier call drew from"
             fix = (
@@ -141,11 +144,11 @@ def _equal_draws(probe: Probe, action: Any) -> Faults:
 
 
 def _with_other_keys(state: Any) -> Any:
-    """The state with another key in place of each, and what else it holds."""
+    """The state with another key in place of each of its keys."""
 
     def other(x: Any) -> Any:
-        bits, impl = jax.random.key_data(x) ^ 1, jax.random.key_impl(x)
-        return cast(Any, jax.random.wrap_key_data(bits, impl=impl))
+        bits = jax.random.key_data(x) ^ 1
+        return cast(Any, jax.random.wrap_key_data(bits, impl=jax.random.key_impl(x)))
 
     return jax.tree.map(lambda x: other(x) if is_key(x) else x, state)
 
