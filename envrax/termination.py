@@ -126,7 +126,7 @@ def episode_end(
             raise TypeError(
                 f"{getattr(who, 'name', who)}: expected `{name}` of shape {shape}, bool; got "
                 f"{x.shape} {x.dtype}. "
-                "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
+                "Leave out the wrapper that changes it, such as `ExpandDims` or `EpisodeDiscount`."
             )
     if len(known) == 1:
         [(name, reason)] = known.items()
