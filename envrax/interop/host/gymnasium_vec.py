@@ -237,8 +237,8 @@ def from_gymnasium_vec(
         The vector environment. It belongs to the batch from then on, which closes it.
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if there are masks.
-        In `SAME_STEP` mode it is Gymnasium's own, which is wrong where environments return one
-        array again and again: use another mode.
+        In `SAME_STEP` mode both are Gymnasium's own, which are wrong where environments return one
+        array, or a mask of the same arrays, again and again: use another mode.
     info_keys : sequence of str, or mapping of str to Space, optional
         Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
         must give them at every step. An info that a reset does not give needs a space, which says
