@@ -21,6 +21,7 @@ from envrax.rollouts.policy import Policy
 from envrax.spaces.base import kind, limits
 from envrax.spaces.conform import conform
 from envrax.spaces.flattening import zero_element
+from envrax.spaces.masks import all_legal_if
 from envrax.termination import end_of_step
 from envrax.wrappers.base import AgentSpaces, require_that
 
@@ -133,7 +134,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
 
     def action_mask(self, state: OneAgentState) -> Any:
         # The action is ignored if the episode ended before the first move.
-        return jax.tree.map(lambda x: x | state.agent_done, super().action_mask(state))
+        return all_legal_if(state.agent_done, self.action_space, super().action_mask(state))
 
     def close(self) -> None:
         self.env.close()

@@ -1,5 +1,6 @@
 """Masks of legal elements: their shape, their check, and draws among the legal elements."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -54,6 +55,15 @@ def _full_mask(space: Space, mask: Any) -> Any:
         return mask
     exist = not_padding(space)
     return jnp.broadcast_to(jnp.asarray(True if exist is None else exist), shape)
+
+
+def all_legal_if(free: jax.Array, space: Space, mask: Any) -> Any:
+    """A mask in which all that exists is legal if `free`. What has no mask stays without one."""
+    return None if mask is None else map_leaves(partial(_all_legal_if, free), space, mask)
+
+
+def _all_legal_if(free: jax.Array, space: Space, mask: Any) -> Any:
+    return None if mask is None else mask | (free & _full_mask(space, None))
 
 
 def require_mask(space: Space, mask: Any) -> jax.Array:

@@ -11,7 +11,14 @@ import pytest
 from helpers import assert_trees_equal, small_vec
 
 import envrax
-from envrax import Dict, DomainRandomization, RecordEpisodeStatistics, RecordVideo, evaluate
+from envrax import (
+    Dict,
+    DomainRandomization,
+    MultiDiscrete,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    evaluate,
+)
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.multi_agent.one_agent import OneAgent, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
@@ -274,6 +281,22 @@ def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
     _, state = small_vec(view, 8).reset(KEYS[0])
     assert state.agent_done.any() and not state.agent_done.all()
     assert jax.vmap(view.action_mask)(state).any(axis=1).all()
+
+
+def test_where_an_episode_is_over_a_mask_keeps_its_padding() -> None:
+    rows = jnp.array([[True, False, False], [True, True, True]])  # of 2 and of 3 choices
+
+    class Rows(ChaseWorld):
+        action_space = Dict(dict.fromkeys(ChaseWorld().agents, MultiDiscrete((2, 3))))
+
+        def action_mask(self, state: Any) -> Any:
+            return dict.fromkeys(self.agents, rows)
+
+    view = OneAgent(Rows(), "hunter", None)
+    _, state = view.reset(KEYS[0])
+    assert view.action_mask(state).tolist() == rows.tolist()
+    over = view.action_mask(state.replace(agent_done=jnp.bool_(True)))
+    assert over.tolist() == [[True, True, False], [True, True, True]]
 
 
 def test_turns_are_those_of_the_fields_that_were_drawn() -> None:

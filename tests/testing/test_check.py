@@ -11,13 +11,23 @@ from broken_envs.drift import Drift
 from broken_envs.spaces import SpaceIsAnInt
 from wrapper_rows import ROWS
 
-from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, VecEnv, Wrapper, classic
+from envrax import (
+    Dict,
+    EnvConfig,
+    EpisodeDiscount,
+    ExpandDims,
+    RecordVideo,
+    VecEnv,
+    Wrapper,
+    classic,
+)
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
     ImageEnv,
     MaskedEnv,
     NestedEnv,
+    check_batched_env,
     check_env,
     report_batched_env,
     report_env,
@@ -97,6 +107,19 @@ def test_the_hooks_of_wrappers_say_what_reward_and_done_are() -> None:
     for rule in ("reward_is_a_float", "done_is_a_flag"):
         assert not faults(rule, retyped)
     assert faults("reward_is_a_float", IntegerReward(CountingEnv()))
+
+
+class WithoutActions(CountingEnv):
+    action_space: Any = Dict({})
+
+    def advance(self, state: Any, action: Any) -> Any:
+        return super().advance(state, 0)
+
+
+@pytest.mark.slow
+def test_an_environment_may_have_no_actions() -> None:
+    check_env(WithoutActions(), num_steps=8)
+    check_batched_env(VecEnv(WithoutActions(), 2), num_steps=8)
 
 
 class NeverDone(CountingEnv):

@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from helpers import assert_trees_equal
 from wrap import peers
 
 import envrax
@@ -70,6 +72,53 @@ def test_it_plays_as_the_same_game_by_its_functions() -> None:
         if state.done:
             break
     assert bool(state.done)
+
+
+PAIR = envrax.Tuple((envrax.Discrete(2), envrax.Discrete(3)))
+FORMS = [
+    (envrax.MultiDiscrete((2, 3)), np.array([[1, 0, 0], [1, 1, 1]], bool), [[1, 1, 0], [1, 1, 1]]),
+    (PAIR, (np.array([1, 0], bool), None), ([1, 1], None)),
+    (envrax.Dict(one=PAIR), {"one": (np.ones(2, bool), np.eye(3, dtype=bool)[0])}, None),
+    (envrax.Box(-1.0, 1.0, (2,)), None, None),
+]
+
+
+@pytest.mark.parametrize(("space", "mask", "free"), FORMS)
+def test_players_take_turns_with_actions_of_every_form(space: Any, mask: Any, free: Any) -> None:
+    """The action in turn is played, and who waits may do all that exists."""
+
+    class Echo(TurnEnv):
+        library, agents = "echo", ("one", "two")
+
+        def build(self) -> Any:
+            return object()
+
+        def spaces(self) -> Any:
+            return space, space
+
+        def current_player(self, inner: Any) -> Any:
+            return inner[0] % 2
+
+        def begin(self, params: Any, rng: Any) -> PeerReset:
+            first = jax.tree.map(jnp.zeros_like, space.sample(rng))
+            return PeerReset(first, (jnp.int32(0), first), mask)
+
+        def advance(self, params: Any, inner: Any, action: Any, rng: Any) -> PeerStep:
+            seen = {agent: action for agent in self.agents}
+            return PeerStep(seen, (inner[0] + 1, action), jnp.zeros(2), jnp.bool_(False), mask=mask)
+
+    env = Echo(PeerConfig(id="echo", max_steps=9))
+    obs, state = env.reset(jax.random.key(0))
+    for turn in range(3):
+        acts, waits = env.agents[turn % 2], env.agents[1 - turn % 2]
+        masks = env.action_mask(state)
+        if mask is not None:
+            assert_trees_equal(masks[acts], mask)
+        if free is not None:
+            assert jax.tree.map(lambda x: x.astype(int).tolist(), masks[waits]) == free
+        action = env.action_space.sample(jax.random.key(turn))
+        obs, state, *_ = env.step(state, action)
+        assert_trees_equal(obs, dict.fromkeys(env.agents, action[acts]))
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from envrax.interop.peer.base import PeerEnv
 from envrax.interop.peer.params import Params
 from envrax.interop.peer.types import PeerReset, PeerState, PeerStep
 from envrax.spaces import Dict, Space
+from envrax.spaces.masks import all_legal_if
 
 
 class TurnEnv(PeerEnv):
@@ -45,9 +46,12 @@ class TurnEnv(PeerEnv):
         return {} if player is None else {x: player == i for i, x in enumerate(self.agents)}
 
     def _masks(self, mask: Any, inner: Any) -> Any:
-        """The mask of the player whose turn it is, for all."""
+        """The mask of the player whose turn it is, for all; those who wait may do anything."""
         acts = self._acts(inner)
-        return {x: mask | ~acts[x] for x in acts} if acts and mask is not None else mask
+        if not acts or mask is None:
+            return mask
+        spaces: Any = self._action_space
+        return {x: all_legal_if(~acts[x], spaces[x], mask) for x in acts}
 
     def _set_spaces(self) -> None:
         super()._set_spaces()
@@ -66,7 +70,8 @@ class TurnEnv(PeerEnv):
         player = self.current_player(inner)
         if player is None:
             return super()._advance_with(params, inner, action, rng)
-        action = jnp.stack([action[x] for x in self.agents])[player]
+        actions = [action[x] for x in self.agents]
+        action = jax.tree.map(lambda *x: jnp.stack(x)[player], *actions)
         out = super()._advance_with(params, inner, action, rng)
         rewards = {x: out.reward[i] for i, x in enumerate(self.agents)}
         return out._replace(obs=self._seen(out.obs, out.inner), reward=rewards)

@@ -110,8 +110,9 @@ def scan_agrees(probe: Probe) -> Faults:
         out = probe.env.step(state, action)
         return out[1], out
 
-    try:
-        _, out = jax.lax.scan(body, steps[0].before, stack([t.action for t in steps]))
+    actions = stack([t.action for t in steps])
+    try:  # with a length, since a space without actions gives nothing to scan over
+        _, out = jax.lax.scan(body, steps[0].before, actions, length=len(steps))
     except Exception as error:
         fix = "Return a state with the same structure, shapes, dtypes and weak types."
         yield fault_of(error, ".step", "it to work under `jax.lax.scan`", fix)
