@@ -84,6 +84,42 @@ class ContainsRaises(Drift):
         return Touchy()
 
 
+class Literal(Crooked):
+    def contains(self, x: Any) -> Any:
+        return x is not None and x >= 0
+
+
+class ContainsRaisesForATextWithinADict(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Dict(move=Literal())
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        return super().step(state, action["move"])
+
+
+class Shapeless(Crooked):
+    def contains(self, x: Any) -> Any:
+        return isinstance(x, np.ndarray | jax.Array) and jnp.all(x >= 0)
+
+
+class ContainsTakesArraysOfOtherShapes(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Shapeless()
+
+
+class Concrete(Crooked):
+    def contains(self, x: Any) -> Any:
+        return isinstance(x, np.ndarray | jax.Array) and x.shape == () and bool(x >= 0)
+
+
+class ContainsCannotBeTraced(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Concrete()
+
+
 class ObservationIsAnInteger(Drift):
     def observe(self, state: DriftState) -> Any:
         return state.place.astype(jnp.int32)
@@ -126,6 +162,9 @@ BROKEN: dict[str, list[Any]] = {
         SampleLiesOutside,
         SampleIgnoresTheKey,
         ContainsRaises,
+        ContainsRaisesForATextWithinADict,
+        ContainsTakesArraysOfOtherShapes,
+        ContainsCannotBeTraced,
     ],
     "observations_are_in_the_space": [
         ObservationIsAnInteger,

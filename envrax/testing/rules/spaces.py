@@ -5,18 +5,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envrax.spaces import Space
+from envrax.spaces.composite import map_leaves
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import Mismatch, why_outside
 from envrax.testing.probe import Probe
-from envrax.testing.pytrees import value_differences
+from envrax.testing.pytrees import describe, value_differences
 from envrax.testing.rules.base import Fault, Faults, fault_of
 
 
 def spaces_are_legal(probe: Probe) -> Faults:
     """Both spaces are a `Space`, equal on every access, also where JAX traces, and contain their \
-own samples, which depend on the key only. `contains` never raises."""
+own samples, which depend on the key only. `contains` can be traced, never raises, and is False \
+for None, texts and arrays of other shapes."""
     for name in ("observation_space", "action_space"):
         yield from _space_faults(probe, name)
 
@@ -77,11 +80,40 @@ def _space_faults(probe: Probe, name: str) -> Faults:
         fix = "Draw with `jax.random` from the key that `sample` gets."
         yield Fault(f".{name}", f"the same sample from the same key, {one}", other, fix)
         return
+    parts: list[tuple[Space, Any]] = []
+    map_leaves(lambda *part: parts.append(part), space, sample)
+    for part, x in parts:
+        yield from _contains_faults(f".{name}", part, x)
+
+
+def _contains_faults(where: str, space: Space, sample: Any) -> Faults:
+    contains = f"{type(space).__name__}.contains"
+    others: dict[str, Any] = {"None": None, "a text": "text"}
+    if isinstance(sample, jax.Array):
+        *axes, last = sample.shape or (1,)
+        for shape in ((), (*axes, last + 1), (*axes, last, 2)):
+            if shape != sample.shape:
+                others[f"an array of shape {shape}"] = np.zeros(shape, sample.dtype)
+    for shown, x in others.items():
+        expected = f"`{contains}` to be False for {shown}"
+        try:
+            if not space.contains(x):
+                continue
+        except Exception as error:
+            fix = "Look at the type and the shape first: `contains` never raises."
+            yield fault_of(error, where, expected, fix)
+        else:
+            yield Fault(where, expected, "True", "Compare the type and the shape first.")
+        return
+    expected = f"`{contains}` to be a bool scalar also where its argument is traced"
+    fix = "Compute with `jnp`; use `bool()` only where the result is no `jax.core.Tracer`."
     try:
-        space.contains(None)
+        found: Any = jax.eval_shape(space.contains, sample)
     except Exception as error:
-        fix = "Look at the type first: `contains` never raises."
-        yield fault_of(error, f".{name}", "`contains(None)` to be False", fix)
+        yield fault_of(error, where, expected, fix)
+        return
+    if describe(found) != "bool[]":
+        yield Fault(where, expected, describe(found), fix)
 
 
 def _read_in_a_trace(env: Any, name: str) -> Any:
