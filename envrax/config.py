@@ -54,6 +54,9 @@ class Config(Replaceable):
         if name == "max_steps":
             who = f"{type(self).__name__}: expected {name}"
             value = require_limit(who, value, self._least_limit)
+        field = self.__dataclass_fields__.get(name)
+        if type(value) is int and field and field.type in (float, "float"):
+            value = float(value)  # 10 for a float field means 10.0
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -347,8 +350,6 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     for field in dataclasses.fields(config):
         if field.name in fields:
             in_force = getattr(config, field.name)
-            if type(in_force) is int and field.type in (float, "float"):
-                in_force = float(in_force)  # 10 for a float field means 10.0
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
     given = dataclasses.replace(config, **changed)
     with computed_at_once():  # constants that `__init__` computes, of which a space may be made

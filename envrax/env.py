@@ -68,7 +68,7 @@ class EnvConfig(Config):
 
     It takes no `frozen=True`: once an environment has it, setting a field raises an error, also of
     an `EnvConfig` in it, and NumPy arrays in it are read-only copies. `with_config` builds the
-    environment with other values.
+    environment with other values. A field declared as `float` holds an int as a float.
 
     Attributes
     ----------
@@ -407,8 +407,9 @@ def with_config(env: EnvT, /, **fields: Any) -> EnvT:
     """
     Build the environment and its wrappers again, without `JitWrapper`, with some fields changed.
 
-    Values may be traced; each is cast to the dtype of the value that it replaces, but for an int64
-    in place of an int. A dict changes only the entries that it names.
+    JAX arrays, traced too, are cast to the dtype of the value that they replace, but for an int64
+    in place of an int. Other values are taken as the config's class takes them. A dict changes only
+    the entries that it names.
 
     Raises
     ------

@@ -10,6 +10,7 @@ import jax
 import pytest
 from fakes import CoinConfig, VectorConfig, VectorEnv, VectorState
 
+import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, Space
 from envrax.env import ActSpaceT, ConfigT, ObsSpaceT, StateT
 
@@ -204,6 +205,21 @@ def test_parent_config_is_widened() -> None:
     assert Wide(parent).config == WideConfig(max_steps=500, gravity=0.5, colour="red")
     assert Wide(VectorConfig(gravity=2.0)).config == WideConfig(gravity=2.0)
     assert parent == EnvConfig(max_steps=500)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_field_of_floats_holds_an_int_as_a_float() -> None:
+    """As `jnp.full(3, gravity)` would be of integers."""
+    envrax.register("Wide-v0", VectorEnv, WideConfig(gravity=2))
+    held = [
+        VectorConfig(gravity=3).gravity,
+        VectorConfig().replace(gravity=3).gravity,
+        envrax.get_spec("Wide-v0").default_config.gravity,
+        envrax.make("Wide-v0", gravity=3).config.gravity,
+        envrax.with_config(VectorEnv(), gravity=3).config.gravity,
+    ]
+    assert [repr(x) for x in held] == ["3.0", "3.0", "2.0", "3.0", "3.0"]
+    assert envrax.with_config(VectorEnv(), max_steps=3).config.max_steps == 3
 
 
 def test_widening_passes_over_computed_fields() -> None:
