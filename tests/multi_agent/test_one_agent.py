@@ -287,7 +287,7 @@ def test_where_an_episode_is_over_a_mask_keeps_its_padding() -> None:
     rows = jnp.array([[True, False, False], [True, True, True]])  # of 2 and of 3 choices
 
     class Rows(ChaseWorld):
-        action_space = Dict(dict.fromkeys(ChaseWorld().agents, MultiDiscrete((2, 3))))
+        action_space: Any = Dict(dict.fromkeys(ChaseWorld().agents, MultiDiscrete((2, 3))))
 
         def action_mask(self, state: Any) -> Any:
             return dict.fromkeys(self.agents, rows)

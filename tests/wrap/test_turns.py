@@ -88,7 +88,8 @@ def test_players_take_turns_with_actions_of_every_form(space: Any, mask: Any, fr
     """The action in turn is played, and who waits may do all that exists."""
 
     class Echo(TurnEnv):
-        library, agents = "echo", ("one", "two")
+        library = "echo"
+        agents: Any = ("one", "two")
 
         def build(self) -> Any:
             return object()
