@@ -38,7 +38,7 @@ class BatchedProbe(Probe):
     def needs_reset(self, t: Transition) -> bool:
         return False  # a batch resets its slots itself
 
-    def run_to_end(self, state: Any) -> list[Transition]:
+    def run_to_end(self, state: Any, rng: jax.Array) -> list[Transition]:
         return []
 
     def state_to_pass(self, state: Any) -> Any:

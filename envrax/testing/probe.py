@@ -186,7 +186,7 @@ class Probe:
         found = list(self._run(self.reset, self.step, self.num_steps))
         if any(map(self.needs_reset, found)):
             return found
-        last = self.run_to_end(found[-1].state)
+        last = self.run_to_end(found[-1].state, self.rng)
         for t in filter(self.needs_reset, last):
             self.next_episode(t.state, self.reset)
         return found + last
@@ -239,40 +239,50 @@ class Probe:
         """The method that begins the next episode, as the place of a fault."""
         return f".{starting_method_name(self.env)}"
 
-    def run_to_end(self, state: Any) -> list[Transition]:
+    def run_to_end(self, state: Any, rng: jax.Array) -> list[Transition]:
         """
         The step that ends a long episode, or whose info says that it ends.
 
-        A compiled loop runs up to it. The list is empty if no such step comes within
-        `config.max_steps`, or within `MOST_STEPS`.
+        A compiled loop runs up to it, with random actions of the key `rng`. The list is empty if no
+        such step comes within `config.max_steps`, or within `MOST_STEPS`.
         """
-        env, limit = self.env, jnp.minimum(self.env.config.max_steps, MOST_STEPS)
-
-        def running(carry: Any) -> jax.Array:
-            *_, ended, n = carry
-            return ~ended & (n < limit)
-
-        def advance(carry: Any) -> Any:
-            _, _, state, _, n = carry
-            rng = jax.random.fold_in(self.rng, n)
-            mask = self.mask(state)
-            sample = env.action_space.sample
-            action = sample(rng) if mask is None else sample(rng, mask)
-            _, new_state, _, _, info = step_env(env, state, action)
-            ended = new_state.done
-            for reason in REASONS:
-                ended |= jnp.any(jnp.asarray(info.get(reason, False)))
-            return state, action, new_state, ended, n + 1
-
         try:
-            start = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
-            before, action, _, ended, _ = jax.lax.while_loop(running, advance, start)
+            before, action, ended = self._loop_to_end(state, rng)
         except Exception:  # other rules report why it cannot run in a loop
             return []
         if not ended:
             return []
         returned = copy_to_edit(self.step(self.state_to_pass(before), action))
         return [Transition(before, action, *returned)]
+
+    @cached_property
+    def _loop_to_end(self) -> Any:
+        """The loop of `run_to_end`: the last state, the action there, and whether it ends."""
+        env, limit = self.env, jnp.minimum(self.env.config.max_steps, MOST_STEPS)
+
+        def running(carry: Any) -> jax.Array:
+            *_, ended, n, _ = carry
+            return ~ended & (n < limit)
+
+        def advance(carry: Any) -> Any:
+            _, _, state, _, n, rng = carry
+            key = jax.random.fold_in(rng, n)
+            mask = self.mask(state)
+            sample = env.action_space.sample
+            action = sample(key) if mask is None else sample(key, mask)
+            _, new_state, _, _, info = step_env(env, state, action)
+            ended = new_state.done
+            for reason in REASONS:
+                ended |= jnp.any(jnp.asarray(info.get(reason, False)))
+            return state, action, new_state, ended, n + 1, rng
+
+        def loop(state: Any, rng: jax.Array) -> Any:
+            n = jnp.int32(self.num_steps)
+            start = state, self.actions[0], state, jnp.bool_(False), n, rng
+            before, action, _, ended, *_ = jax.lax.while_loop(running, advance, start)
+            return before, action, ended
+
+        return jax.jit(loop)
 
     def notes(self) -> Iterator[str]:
         """Notes on what the steps did not cover, and on ends that look like a time limit."""

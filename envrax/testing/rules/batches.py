@@ -1,6 +1,7 @@
 """Rules on the dones, infos, slot states and images of a `BatchedEnv`."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ from envrax._checks.marks import adds
 from envrax.batched_env import BatchedEnv, StepOptions, step_with
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
-from envrax.testing.probe import UNCOMPILED_STEPS, by_name
+from envrax.testing.probe import UNCOMPILED_STEPS, Transition, by_name
 from envrax.testing.pytrees import describe, leaves, take, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
@@ -72,7 +73,8 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
 def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     """`render_slot`, if there is one, returns a NumPy array of shape (H, W, 3), uint8."""
     state = probe.state_to_pass(probe.newest_state())
-    yield from image_faults(".render_slot", lambda: probe.batch.render_slot(state, 0))
+    for slot in range(probe.batch.n_slots):
+        yield from image_faults(".render_slot", partial(probe.batch.render_slot, state, slot))
 
 
 def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
@@ -90,10 +92,8 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
         fix = "Change it in the same way as `obs`."
         if outside := why_outside(batch.observation_space, final, "infos.final_obs", rounded=True):
             yield Fault(".step", f"`{outside.path}` {outside.expected}", outside.got, fix)
-        done = np.asarray(t.done)
-        if done.shape != (batch.n_slots,) or done.dtype != bool:
-            continue  # a wrapper changed its type
-        obs, final = (take(x, ~done) for x in (t.obs, final))
+        runs = _running(t)
+        obs, final = (take(x, runs) for x in (t.obs, final))
         for leaf, a, b in value_differences({"infos.final_obs": obs}, {"infos.final_obs": final}):
             yield Fault(".step", f"`{leaf}` as in `obs` where no episode ended, {a}", b, fix)
 
@@ -105,7 +105,7 @@ end."""
     if "final_mask" not in probe.uncompiled[0].info:
         raise SkipRule("there is no `final_mask`")
     for t in probe.uncompiled:
-        runs = ~np.asarray(t.done)
+        runs = _running(t)
         mask = take(probe.batch.action_mask(t.state), runs)
         final = take(t.info["final_mask"], runs)
         for leaf, a, b in value_differences(
@@ -113,6 +113,13 @@ end."""
         ):
             fix = "Change it in the same way as `action_mask`, or leave it out."
             yield Fault(".step", f"`{leaf}` as `action_mask` where no episode ended, {a}", b, fix)
+
+
+def _running(t: Transition) -> np.ndarray:
+    """Which slots did not end; none where a wrapper changed the type of `done`."""
+    done = np.asarray(t.done)
+    is_told = done.dtype == bool and done.ndim == 1
+    return ~done if is_told else np.zeros(len(done), bool)
 
 
 def _rolled_out(probe: BatchedProbe) -> BatchedProbe:

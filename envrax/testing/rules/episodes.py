@@ -188,16 +188,17 @@ def _ends_at(probe: Probe, step: int) -> bool:
 
 
 def limit_is_in_the_config(probe: Probe) -> Faults:
-    """No count of steps below `config.max_steps` truncates but where `at_limit` says so, and \
-another `max_steps` moves the limit. Not checked with wrappers, which may have their own limit."""
-    limit = probe.env.config.max_steps
+    """No count of steps below `config.max_steps` truncates, or ends episodes without a reason in \
+`info`, but where `at_limit` says so, and another `max_steps` moves the limit. Not checked with \
+wrappers, which may have their own limit."""
+    limit = int(probe.env.config.max_steps)
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
     truncated = [t for t in probe.transitions if _is_truncation(t)]
     seen = [int(t.state.step) for t in truncated if not probe.env.at_limit(t.state)]
     steps = [step for step in {limit - 1, *seen[:1]} if 1 < step < limit]
     found = next(filter(None, (_counted_limit(probe, step) for step in steps)), None)
-    if found or (found := _repeated_limit(probe, seen[:2], limit)):
+    if found or (found := _repeated_limit(probe, seen, limit)):
         fix = (
             "Truncate where `self.at_limit(state)`, and override it for a limit of your own. If "
             'the game itself ends there, set `info["terminated"]`. An adapter returns its limit '
@@ -215,7 +216,7 @@ def _stays_with_another_config(probe: Probe, limit: int) -> Faults:
     """A limit that stays where it is in an environment built with another `max_steps`."""
     try:
         env = with_config(probe.env, max_steps=(shorter := limit - 1))
-    except (TypeError, ValueError):  # it has no other config, or takes no other limit
+    except Exception:  # it has no other config, or takes no other limit
         raise SkipRule("`with_config` cannot build it with another `max_steps`") from None
     other = Probe(env, probe.num_steps, probe.seed, gradients=False)
     other.compiles = True
@@ -253,12 +254,17 @@ def _counted_limit(probe: Probe, step: int) -> int | None:
 
 
 def _repeated_limit(probe: Probe, seen: list[int], limit: int) -> int | None:
-    """The step below the limit where two episodes were truncated, whatever counts their steps."""
+    """The step below the limit where all episodes are truncated, whatever counts their steps."""
     if not seen or seen[0] >= limit or "truncated" not in probe.uncompiled[0].info:
         return None
-    again = probe.run_to_end(probe.reset(probe.other_rng)[1])
-    others = [*seen[1:], *(int(t.state.step) for t in again if _is_truncation(t))]
-    return seen[0] if {*others} == {seen[0]} else None
+    for rng in jax.random.split(probe.other_rng, 3 * _EPISODES):  # some of them may terminate
+        if {*seen} != {seen[0]}:
+            return None
+        if len(seen) > _EPISODES:
+            return seen[0]
+        last = probe.run_to_end(probe.reset(rng)[1], rng)
+        seen = [*seen, *(int(t.state.step) for t in last if _is_truncation(t))]
+    return None
 
 
 def statistics_see_each_end(probe: Probe) -> Faults:

@@ -9,7 +9,7 @@ import numpy as np
 from envrax._jax.keys import is_key, key_types
 from envrax.env import EnvState, JaxEnv, carries_over
 from envrax.testing.key_usage import drawn_keys, draws_from_a_fixed_key, reused_key
-from envrax.testing.probe import Probe, Transition, by_name
+from envrax.testing.probe import Probe, by_name
 from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
@@ -20,7 +20,7 @@ _FOLDED = "`fold_in(state.rng, state.step)` will not do: at step 0 it is the key
 
 def key_moves_on(probe: Probe) -> Faults:
     """`state.rng` is one key of the kind given to `reset`, derived from that key but not equal to \
-it. A step that draws from it replaces it."""
+it. A step that draws from it replaces it, and so does a `reset_after`, if overridden."""
     state = probe.at_reset[1]
     kind = describe_weak(probe.rng)
     if describe_weak(state.rng) != kind:
@@ -33,25 +33,37 @@ it. A step that draws from it replaces it."""
         fix = "Derive it from the key given: otherwise every episode draws the same numbers."
         got = "the same key for two different keys"
         yield Fault(".reset", "`state.rng` to depend on the key given", got, fix)
+    env: Any = probe.env
     steps = probe.transitions if probe.compiles else probe.uncompiled
-    others = jax.random.split(probe.other_rng, len(steps))  # one could draw the same by chance
-    for i, t in enumerate(steps):
-        if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t, others[i]):
-            expected = "`state.rng` to be another key after a step that draws from it"
-            yield Fault(".step", expected, "the same key", f"{_SPLIT} {_FOLDED}")
+    step = probe.step if probe.compiles else env.step
+    calls = [("step", step, t.before, (t.action,), t.returned) for t in steps]
+    if carries_over(env):
+        ended = [t.state for t in steps if probe.needs_reset(t)]
+        calls += [("reset_after", env.reset_after, x, (), None) for x in ended[:_EPISODES]]
+    others = jax.random.split(probe.other_rng, len(calls))  # one could draw the same by chance
+    for (method, function, before, args, given), rng in zip(calls, others, strict=True):
+        returned = given or by_name(function(probe.state_to_pass(before)))
+        kept = _same_key(returned["state"].rng, before.rng)
+        if kept and _draws(probe, function, returned, rng, before, *args):
+            expected = f"`state.rng` to be another key after a {method} that draws from it"
+            yield Fault(f".{method}", expected, "the same key", f"{_SPLIT} {_FOLDED}")
 
 
 def _same_key(a: Any, b: Any) -> bool:
     return np.array_equal(tree_to_numpy(a), tree_to_numpy(b))
 
 
-def _is_random(probe: Probe, t: Transition, rng: jax.Array) -> bool:
-    """Whether the step's results, apart from the key, are others with another key."""
-    step: Any = probe.step if probe.compiles else probe.env.step
-    again = t._replace(**by_name(step(_with_rng(t.before, rng), t.action)))
+def _draws(
+    probe: Probe, function: Any, returned: dict[str, Any], rng: jax.Array, state: Any, *args: Any
+) -> bool:
+    """Whether a call draws, and its results, apart from the key, are others with another key."""
+    again = by_name(function(_with_rng(probe.state_to_pass(state), rng), *args))
     kept: Any = np.zeros(())  # in place of both keys
-    one, again = (x._replace(state=_with_rng(x.state, kept)) for x in (t, again))
-    return any(True for _ in value_differences(one.returned, again.returned, exact=True))
+    one, other = (x | {"state": _with_rng(x["state"], kept)} for x in (returned, again))
+    if not any(True for _ in value_differences(one, other, exact=True)):
+        return False
+    # A result may be a copy of the key.
+    return not probe.traceable or bool(drawn_keys(function, state, *args))
 
 
 def _with_rng(state: Any, rng: jax.Array) -> Any:

@@ -37,6 +37,8 @@ equal when compiled. At least one action is legal while the episode runs."""
         yield from _compiled_faults(probe, states[0], masks[0])
     running = [True, *(not probe.needs_reset(t) for t in probe.transitions)]
     masks = [masks[0], *(probe.mask(t.state) for t in probe.transitions)]
+    begun = [probe.mask(state) for _, state in probe.begun]  # in all these steps
+    running, masks = running + [True] * len(begun), masks + begun
     for mask, runs in zip(masks, running, strict=True):
         if wrong := why_not_playable(env.action_space, mask, running=runs):
             fix = "End the episode in the step after which no action is legal."

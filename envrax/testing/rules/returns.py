@@ -1,5 +1,6 @@
 """Rules on the results of `reset`, `step`, `observe` and `render`."""
 
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -7,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.returned import RETURNS, declare, undeclared
-from envrax.env import carries_over
+from envrax.env import carries_over, starting_method_name
 from envrax.testing.probe import Probe
 from envrax.testing.pytrees import (
     describe,
+    describe_as,
     describe_weak,
     edits_of,
     leaves,
@@ -19,6 +21,7 @@ from envrax.testing.pytrees import (
 )
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
+_IMAGES = 8  # of the states of an episode: drawing may be slow
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
@@ -148,9 +151,10 @@ returns, bit for bit where both are compiled together."""
     step = both(env.step)
     for t in probe.transitions:
         yield from faults("step", *step(probe.state_to_pass(t.before), t.action))
-    if carries_over(env):
-        last = probe.state_to_pass(probe.transitions[-1].state)
-        yield from faults("reset_after", *both(env.reset_after)(last))
+    ended = [t.state for t in probe.transitions if probe.needs_reset(t)]
+    begin = both(env.reset_after)
+    for state in ended or [probe.transitions[-1].state]:
+        yield from faults(starting_method_name(env), *begin(probe.state_to_pass(state)))
 
 
 def info_is_fixed(probe: Probe) -> Faults:
@@ -170,17 +174,24 @@ def render_is_an_image(probe: Probe) -> Faults:
     """`render`, if there is one, returns a NumPy array of shape (H, W, 3), uint8, of one size. It \
 changes no state."""
 
-    def copies() -> list[Any]:
-        return list(map(probe.state_to_pass, (probe.at_reset[1], probe.uncompiled[-1].state)))
+    steps = probe.transitions
+    ended = [t.state for t in steps if probe.needs_reset(t)]
+    some = [t.state for t in steps[:: 1 + len(steps) // _IMAGES]]
+    drawn: list[tuple[Any, str]] = []
 
-    yield from image_faults(".render", lambda: probe.env.render(copies()[0]))
-    (first, edited), (last, _) = (edits_of(probe.env.render, {"state": x}) for x in copies())
-    if edited:
-        fix = "Write only into arrays of your own."
-        yield Fault(".render", "the state to stay unchanged", edited, fix)
-    if first.shape != last.shape:
+    def draw(state: Any) -> Any:
+        drawn.append(edits_of(probe.env.render, {"state": probe.state_to_pass(state)}))
+        return drawn[-1][0]
+
+    for state in (probe.at_reset[1], *some, *ended[:1]):
+        yield from image_faults(".render", partial(draw, state))
+        if edited := drawn[-1][1]:
+            fix = "Write only into arrays of your own."
+            yield Fault(".render", "the state to stay unchanged", edited, fix)
+    shapes = [image.shape for image, _ in drawn]
+    if other := next((x for x in shapes if x != shapes[0]), None):
         fix = "Draw every state at the same size: a video has one size."
-        yield Fault(".render", f"every image of shape {first.shape}", str(last.shape), fix)
+        yield Fault(".render", f"every image of shape {shapes[0]}", str(other), fix)
 
 
 def image_faults(where: str, draw: Any) -> Faults:
@@ -192,7 +203,9 @@ def image_faults(where: str, draw: Any) -> Faults:
     except Exception as error:
         yield fault_of(error, where, "an image", "It is called with the state of one environment.")
         return
-    got = f"{type(image).__name__} {describe_weak(image)}"
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
+    is_numpy = isinstance(image, np.ndarray)
+    got = describe_as(image.dtype, image.shape) if is_numpy else describe_weak(image)
+    got = f"{type(image).__name__} {got}"
+    if not is_numpy or image.dtype != np.uint8 or image.shape[2:] != (3,):
         fix = "Return `np.asarray(image, np.uint8)` with red, green and blue on the last axis."
         yield Fault(where, "a NumPy array of shape (H, W, 3), uint8", got, fix)

@@ -12,8 +12,11 @@ from envrax.spaces.composite import map_leaves
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import Mismatch, why_outside
 from envrax.testing.probe import Probe
-from envrax.testing.pytrees import describe, value_differences
+from envrax.testing.pytrees import describe, take, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, fault_of
+
+_SAMPLES = 100  # since one number in a hundred may lie outside
+_MOST_NUMBERS = 2**20  # in the samples of a space
 
 
 def spaces_are_legal(probe: Probe) -> Faults:
@@ -67,7 +70,11 @@ def _space_faults(probe: Probe, name: str) -> Faults:
         yield Fault(f".{name}", "an equal space on every access", f"{space}, then {second}", fix)
     try:
         sample, again = (space.sample(probe.rng) for _ in range(2))
-        outside = why_outside(space, sample, "sample")
+        n = max(1, min(_SAMPLES, _MOST_NUMBERS // max(1, space.size)))
+        drawn = jax.vmap(space.sample)(jax.random.split(probe.other_rng, n))
+        rows = (take(tree_to_numpy(drawn), i) for i in range(n))
+        each = (why_outside(space, x, "sample") for x in (sample, *rows))
+        outside = next(filter(None, each), None)
     except Exception as error:
         fix = "Fix its `sample` or its `contains`."
         yield fault_of(error, f".{name}", "a space that can be sampled", fix)

@@ -1,6 +1,6 @@
 """Rules on `reset` and `step` under `jit`, `vmap`, `scan` and `grad`."""
 
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -141,28 +141,32 @@ def compiles_once(probe: Probe) -> Faults:
 
 
 def gradients_are_finite(probe: Probe) -> Faults:
-    """With `gradients=True`: the reward has a finite gradient by the floats of state and action."""
+    """With `gradients=True`: the reward of each step has a finite gradient by the floats of state and \
+action."""
     if not probe.gradients:
         raise SkipRule("only with `gradients=True`")
-    t = probe.uncompiled[0]
-    inputs = t.before, t.action
-    flat: list[Any] = jax.tree.leaves(inputs)
-    at = [i for i, x in enumerate(flat) if _is_float(x)]
+    t = probe.transitions[0]
+    structure: Any = jax.tree.structure((t.before, t.action))
+    at = [i for i, x in enumerate(jax.tree.leaves((t.before, t.action))) if _is_float(x)]
 
-    def reward(floats: list[Any]) -> Any:
+    def reward(floats: list[Any], flat: list[Any]) -> Any:
         filled = dict(enumerate(flat)) | dict(zip(at, floats, strict=True))
-        state, action = jax.tree.unflatten(jax.tree.structure(inputs), filled.values())
-        returned = probe.env.step(state, action)
+        returned = probe.env.step(*jax.tree.unflatten(structure, filled.values()))
         return sum(jnp.sum(x) for x in jax.tree.leaves(returned[2]))
 
+    def gradients_of(t: Transition) -> list[Any]:
+        flat: list[Any] = jax.tree.leaves((t.before, t.action))
+        return gradient_of_reward([flat[i] for i in at], flat)
+
+    gradient_of_reward: Any = jax.jit(jax.grad(reward))
     try:
-        gradients: list[Any] = cast(Any, jax.jit(jax.grad(reward)))([flat[i] for i in at])
+        found = [gradients_of(t) for t in probe.transitions]
     except Exception as error:
         fix = "Use operations that JAX can differentiate: `jax.lax.scan` instead of `while_loop`."
         yield fault_of(error, ".step", "a reward that can be differentiated", fix)
         return
     paths = [*leaves(t.before, "state"), *leaves(t.action, "action")]
-    for i, gradient in zip(at, gradients, strict=True):
+    for i, gradient in [pair for row in found for pair in zip(at, row, strict=True)]:
         if not np.isfinite(np.asarray(gradient, np.float64)).all():
             fix = (
                 "Guard roots, divisions and logarithms at zero, in both branches of a `jnp.where`."
