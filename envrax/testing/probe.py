@@ -276,9 +276,10 @@ class Probe:
                 ended |= jnp.any(jnp.asarray(info.get(reason, False)))
             return state, action, new_state, ended, n + 1, rng
 
+        first, _ = self.actions[0], self.has_masks  # before JAX traces
+
         def loop(state: Any, rng: jax.Array) -> Any:
-            n = jnp.int32(self.num_steps)
-            start = state, self.actions[0], state, jnp.bool_(False), n, rng
+            start = state, first, state, jnp.bool_(False), jnp.int32(self.num_steps), rng
             before, action, _, ended, *_ = jax.lax.while_loop(running, advance, start)
             return before, action, ended
 

@@ -48,6 +48,12 @@ class ABranchKeepsTheKey(Drift):
         return self.observe(new), new, gust, *rest[1:]
 
 
+class NextEpisodeKeepsTheKey(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(rng=state.rng)
+
+
 class ResetDrawsFromAFixedKey(Drift):
     def reset(self, rng: jax.Array) -> Any:
         _, state = super().reset(rng)
@@ -138,6 +144,7 @@ BROKEN: dict[str, list[Any]] = {
         StepKeepsTheKey,
         StepFoldsTheCountIn,
         ABranchKeepsTheKey,
+        NextEpisodeKeepsTheKey,
     ],
     "draws_depend_on_the_key": [
         ResetDrawsFromAFixedKey,

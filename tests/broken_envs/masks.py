@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from broken_envs.drift import Drift, DriftState
+from broken_envs.drift import F32, Drift, DriftState
 from envrax import MultiDiscrete
 
 
@@ -37,6 +37,15 @@ class NothingIsLegal(Drift):
         return jnp.full(3, state.step != 3)
 
 
+class NothingIsLegalWhereTheNextEpisodeBegins(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(extra=F32(1))
+
+    def action_mask(self, state: DriftState) -> Any:
+        return jnp.full(3, (state.step > 0) | (state.extra == 0))
+
+
 class MaskAsksATracer(Drift):
     def action_mask(self, state: DriftState) -> Any:
         return jnp.arange(3) != 2 if state.step > 2 else jnp.ones(3, jnp.bool_)
@@ -48,6 +57,7 @@ BROKEN: dict[str, list[Any]] = {
         MaskIsTooShort,
         MaskAllowsPadding,
         NothingIsLegal,
+        NothingIsLegalWhereTheNextEpisodeBegins,
         MaskAsksATracer,
     ]
 }

@@ -126,6 +126,15 @@ class FirstObservationIsNotThatOfTheState(Drift):
         return obs + F32(1), state
 
 
+class SomeFirstObservationsAreOthers(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return jnp.where(state.place > 0.1, obs + F32(1), obs), state
+
+
 class NextEpisodeHasTheObservationOfTheLast(Drift):
     def observe(self, state: DriftState) -> Any:
         return state.place
@@ -142,6 +151,24 @@ class ImageIsAFloat(Drift):
 class ImageGrows(Drift):
     def render(self, state: DriftState) -> np.ndarray:
         return np.zeros((4 + int(state.step), 5, 3), np.uint8)
+
+
+class ImageIsAFloatLater(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        image = np.ones((4, 5, 3), np.uint8)
+        return 0.5 * image if state.step else image
+
+
+class ImageGrowsLater(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        return np.zeros((4 + 4 * int(state.step > 4), 5, 3), np.uint8)
+
+
+class ImageIsMissingAtTheEnd(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        if state.done:
+            raise ValueError("there is nothing left to draw")
+        return np.zeros((4, 5, 3), np.uint8)
 
 
 class ImageEditsTheState(Drift):
@@ -170,7 +197,15 @@ BROKEN: dict[str, list[Any]] = {
     "observe_agrees": [
         ObservationIsThatOfTheLastState,
         FirstObservationIsNotThatOfTheState,
+        SomeFirstObservationsAreOthers,
         NextEpisodeHasTheObservationOfTheLast,
     ],
-    "render_is_an_image": [ImageIsAFloat, ImageGrows, ImageEditsTheState],
+    "render_is_an_image": [
+        ImageIsAFloat,
+        ImageGrows,
+        ImageIsAFloatLater,
+        ImageGrowsLater,
+        ImageIsMissingAtTheEnd,
+        ImageEditsTheState,
+    ],
 }

@@ -59,6 +59,20 @@ class SampleLiesOutside(Drift):
         return Crooked()
 
 
+class Generous(Crooked):
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        return jax.random.randint(rng, (), 0, 31, jnp.int32) // 10  # one in 31 is a 3
+
+    def contains(self, x: Any) -> Any:
+        return Discrete(3).contains(x)
+
+
+class SampleRarelyLiesOutside(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Generous()
+
+
 class Forgetful(Crooked):
     def sample(self, rng: jax.Array, mask: Any = None) -> Any:
         return jnp.int32(np.random.randint(2**31))
@@ -160,6 +174,7 @@ BROKEN: dict[str, list[Any]] = {
         SpaceIsNeverTheSame,
         SpaceIsComputedInTheTrace,
         SampleLiesOutside,
+        SampleRarelyLiesOutside,
         SampleIgnoresTheKey,
         ContainsRaises,
         ContainsRaisesForATextWithinADict,

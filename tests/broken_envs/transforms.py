@@ -103,11 +103,23 @@ class GradientIsNaN(Edited):
         return obs, state, reward + jnp.sqrt(state.extra), *rest
 
 
+class GradientIsInfiniteLater(Drift):
+    def extra(self) -> Any:
+        return F32(2)
+
+    def next_extra(self, extra: Any) -> Any:
+        return jnp.maximum(extra - 1, 0)
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        obs, new, reward, *rest = super().step(state, action)
+        return obs, new, reward + jnp.sqrt(state.extra), *rest
+
+
 BROKEN: dict[str, list[Any]] = {
     "traces_under_jit": [AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat],
     "jit_agrees": [IsAnotherWhenCompiled],
     "compiles_once": [CompilesEveryStep],
     "vmap_agrees": [CannotBeBatched, EverySlotIsSlot0, OnlySlot0IsRewarded, EverySlotIsTheMean],
     "scan_agrees": [IsAnotherInAScan],
-    "gradients_are_finite": [GradientIsNaN],
+    "gradients_are_finite": [GradientIsNaN, GradientIsInfiniteLater],
 }

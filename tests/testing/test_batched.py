@@ -31,6 +31,8 @@ SOUND: list[Any] = [
     lambda: NormalizeObservation(VecEnv(CartPole(), 2)),
     lambda: VecEnv(MaskedEnv(), 1, final_obs=True, donate=True),
     lambda: VecEnv(EpisodeDiscount(ExpandDims(CountingEnv())), 2, jit_compile=False),
+    lambda: VecEnv(EpisodeDiscount(MaskedEnv()), 2, final_obs=True),
+    lambda: VecEnv(ExpandDims(MaskedEnv()), 2, final_obs=True),
 ]
 
 
@@ -233,6 +235,11 @@ class ImageIsAFloat(Counting):
         return np.zeros((4, 4, 3))
 
 
+class ImageOfOneSlotHasAlpha(Counting):
+    def render_slot(self, state: Any, slot_idx: int = 0) -> Any:
+        return np.zeros((4, 4, 3 + slot_idx), np.uint8)
+
+
 class WantsTypedKeys(Counting):
     def reset(self, rng: jax.Array) -> Any:
         assert jnp.issubdtype(rng.dtype, jax.dtypes.prng_key)
@@ -276,6 +283,7 @@ BROKEN: list[tuple[Callable[[], BatchedEnv[Any, Any]], str]] = [
     (around_two(OnlyMasksAreSwapped, MaskedEnv), "final_mask_is_of_the_step"),
     (IndexIsClamped, "slot_state_takes_an_index"),
     (ImageIsAFloat, "render_slot_is_an_image"),
+    (ImageOfOneSlotHasAlpha, "render_slot_is_an_image"),
     (WantsTypedKeys, "both_kinds_of_keys"),
 ]
 

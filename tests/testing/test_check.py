@@ -13,6 +13,7 @@ from wrapper_rows import ROWS
 
 from envrax import (
     Dict,
+    Discrete,
     EnvConfig,
     EpisodeDiscount,
     ExpandDims,
@@ -35,6 +36,7 @@ from envrax.testing import (
 from envrax.testing.fakes import FakeConfig
 from envrax.testing.probe import Probe
 from envrax.testing.rules import ENV_RULES
+from envrax.testing.rules.episodes import limit_is_in_the_config
 
 SOUND: list[Any] = [Drift, ImageEnv, MaskedEnv, NestedEnv]
 SOUND += [spec.env_class for spec in classic.ClassicSuite().specs]
@@ -148,6 +150,47 @@ def test_a_limit_that_no_other_config_moves_is_not_checked() -> None:
     reason = "`with_config` cannot build it with another `max_steps`"
     assert report.skipped["limit_is_in_the_config"] == reason
     assert "limit_is_in_the_config" in report_env(CountingEnv(), num_steps=8).kept
+
+
+class EvenLimit(CountingEnv):
+    def __init__(self, config: FakeConfig | None = None) -> None:
+        super().__init__(config)
+        assert self.config.max_steps % 2 == 0
+
+
+def test_a_class_may_assert_what_its_config_is() -> None:
+    report = report_env(EvenLimit(FakeConfig(max_steps=10)), num_steps=8)
+    assert report.ok and "limit_is_in_the_config" in report.skipped
+
+
+def test_a_limit_may_be_an_array() -> None:
+    limit: Any = jnp.int32(10)
+    assert not faults("limit_is_in_the_config", CountingEnv(FakeConfig(max_steps=limit)))
+
+
+class Island(CountingEnv):
+    """Who leaves it is truncated. Half of all who walk at random do so in two steps."""
+
+    action_space: Any = Discrete(2)
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> Any:
+        return super().begin(key, **episode).replace(number=jnp.int32(500))
+
+    def advance(self, state: Any, action: Any) -> Any:
+        _, reward, _ = super().advance(state, action)
+        return state.replace(number=state.number + 2 * action - 1), reward, jnp.bool_(False)
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, reward, done, info = super().step(state, action)
+        cut = done | (abs(new.number - 500) >= 2)
+        return obs, new.replace(done=cut), reward, cut, {**info, "truncated": cut}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_end_that_often_comes_at_one_step_is_no_limit(seed: int) -> None:
+    probe = Probe(Island(FakeConfig(max_steps=50)), 8, seed, False)
+    probe.compiles = True
+    assert not list(limit_is_in_the_config(probe))
 
 
 class OwnLimit(CountingEnv):

@@ -188,6 +188,17 @@ def test_draws_that_depend_on_the_key_or_on_none_are_legal(env_class: Any) -> No
     assert not faults("draws_depend_on_the_key", env_class())
 
 
+class ShowsItsKey(CountingEnv):
+    """Its steps draw nothing, and keep the key, which its infos show."""
+
+    def info(self, state: Any) -> Any:
+        return {"key": jax.random.key_data(state.rng)}
+
+
+def test_a_result_may_be_a_copy_of_the_key() -> None:
+    assert not faults("key_moves_on", ShowsItsKey())
+
+
 class LevelsOfASeed(Drift):
     """The page on start states: a key that must stay is kept as data."""
 

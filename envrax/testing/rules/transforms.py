@@ -141,17 +141,17 @@ def compiles_once(probe: Probe) -> Faults:
 
 
 def gradients_are_finite(probe: Probe) -> Faults:
-    """With `gradients=True`: the reward of each step has a finite gradient by the floats of state and \
-action."""
+    """With `gradients=True`: in each step, the reward has a finite gradient by the floats of \
+state and action."""
     if not probe.gradients:
         raise SkipRule("only with `gradients=True`")
     t = probe.transitions[0]
-    structure: Any = jax.tree.structure((t.before, t.action))
-    at = [i for i, x in enumerate(jax.tree.leaves((t.before, t.action))) if _is_float(x)]
+    inputs: Any = t.before, t.action
+    at = [i for i, x in enumerate(jax.tree.leaves(inputs)) if _is_float(x)]
 
     def reward(floats: list[Any], flat: list[Any]) -> Any:
         filled = dict(enumerate(flat)) | dict(zip(at, floats, strict=True))
-        returned = probe.env.step(*jax.tree.unflatten(structure, filled.values()))
+        returned = probe.env.step(*jax.tree.unflatten(jax.tree.structure(inputs), filled.values()))
         return sum(jnp.sum(x) for x in jax.tree.leaves(returned[2]))
 
     def gradients_of(t: Transition) -> list[Any]:
