@@ -355,6 +355,11 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     with computed_at_once():  # constants that `__init__` computes, of which a space may be made
         new = cls(given)
     require_given(who, cls, new, given, changed)
+    if new._given_config is not given:  # but one that `__init__` derives, here of a derived one
+        with computed_at_once():
+            again = cls(config)
+        known = [x for x, value in _values(config, config).items() if not is_traced(value)]
+        require_given(who, cls, again, config, known)
     return new
 
 

@@ -200,6 +200,25 @@ def test_a_class_that_derives_its_config_of_the_given_one_is_legal() -> None:
             call()
 
 
+class Doubles(VectorEnv):
+    """Its config is another where it is derived again."""
+
+    def __init__(self, config: Any = None) -> None:
+        config = config or VectorConfig()
+        super().__init__(config.replace(gravity=2 * config.gravity))
+
+
+def test_a_config_that_is_derived_of_itself_stays_the_same() -> None:
+    for call in (
+        lambda: envrax.with_config(Doubles(), max_steps=7),
+        lambda: envrax.DomainRandomization(Doubles(), lambda rng: {"max_steps": 7}).reset(
+            jax.random.key(0)
+        ),
+    ):
+        with pytest.raises(TypeError, match=r"expected `Doubles.__init__` to pass its config on"):
+            call()
+
+
 def test_an_environment_without_a_config_says_why() -> None:
     with pytest.raises(TypeError, match=r"expected `WithoutABase.__init__` to pass its config"):
         print(envrax.VecEnv(WithoutABase(), 2))
