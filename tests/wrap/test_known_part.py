@@ -48,3 +48,32 @@ def test_the_rest_of_two_programs_is_compared() -> None:
     assert [*map(float, first.read)] == [5.0, 0.0]  # what is compared with the place; the flag
     assert [*map(float, longer.read)] == [5.0, 1.0]
     assert [*map(float, further.read)] == [6.0, 0.0]
+
+
+def test_a_result_is_known_where_all_cases_are_equal() -> None:
+    def chosen(x: Any, y: Any) -> Any:
+        one, other = x > 1, x > 2
+        by_branches = jax.lax.cond(y > 0, lambda: one, lambda: other)
+        return jnp.where(y > 0, one, other), by_branches
+
+    program = jax.make_jaxpr(chosen)(2.0, 3.0)
+    for x, is_known in ((0.0, True), (1.5, False), (3.0, True)):
+        for out in known_part(program, [x, None]).outputs:
+            assert bool(out.is_known) == is_known
+            assert bool(out.value) == (x > 1) or not is_known
+
+
+def test_a_bool_that_is_left_open_is_assumed() -> None:
+    """It is one that an operation reads which looks at both of its values."""
+
+    def ends(late: Any, x: Any) -> Any:
+        out = x > 3
+        return out, late & ~out, (x < 0) | late
+
+    program = jax.make_jaxpr(ends)(jnp.bool_(True), jnp.float32(3))
+    open_bools = known_part(program, [True, None]).choices
+    assert len(open_bools) == 1
+    for out in (False, True):
+        part = known_part(program, [True, None], assumed={open_bools[0]: out})
+        assert [bool(x) for x in part.outputs[:2]] == [out, not out]
+        assert bool(part.outputs[2].value) and part.choices == []

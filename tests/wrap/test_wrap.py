@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
 import pickle
 from functools import cached_property
@@ -837,6 +838,105 @@ def test_wrong_keywords() -> None:
     ):
         envrax.wrap(peers.JumanjiLike(), max_steps=8)
     assert envrax.wrap(peers.JumanjiLike(), max_steps=2).config.max_steps == 2
+
+
+class Won(NamedTuple):
+    won: Any
+
+
+class Mapping(collections.abc.Mapping):
+    """A mapping that is no dict, as a `FrozenDict` of flax."""
+
+    def __init__(self, **entries: Any) -> None:
+        self.entries = entries
+
+    def __getitem__(self, name: str) -> Any:
+        return self.entries[name]
+
+    def __iter__(self) -> Any:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+jax.tree_util.register_pytree_node(
+    Mapping,
+    lambda x: ([*x.entries.values()], tuple(x.entries)),
+    lambda names, values: Mapping(**dict(zip(names, values, strict=True))),
+)
+
+
+@peers.chex.dataclass
+class WonInDataclass:
+    won: Any
+
+
+INFOS: dict[str, tuple[Any, Any]] = {
+    "a dict": (dict, {"won": True}),
+    "a mapping": (Mapping, {"won": True}),
+    "a mapping in a named tuple": (lambda won: Won(Mapping(x=won)), {"won": {"x": True}}),
+    "a named tuple": (Won, {"won": True}),
+    "a dataclass": (WonInDataclass, {"won": True}),
+    "an empty dict": (lambda won: {}, {}),
+    "an empty mapping": (lambda won: Mapping(), {}),
+    "an empty tuple": (lambda won: (), {}),
+    "None": (lambda won: None, {}),
+}
+
+
+@pytest.mark.parametrize("kind", INFOS)
+def test_an_info_in_any_container_with_names(kind: str) -> None:
+    """It becomes a dict, as of a step and of a time step."""
+    make, expected = INFOS[kind]
+
+    class Tells(peers.GymnaxLike):
+        def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            *results, _ = super().step_env(key, state, action, params)
+            return *results, make(won=jnp.bool_(True))
+
+    class TellsInStep(peers.TimeStepOnlyAfter):
+        def step_env(self, key: Any, state: Any, action: Any) -> Any:
+            step, state = super().step_env(key, state, action)
+            return step.replace(info=make(won=jnp.bool_(True))), state
+
+    for peer in (Tells, TellsInStep):
+        env = envrax.wrap(peer())
+        info = env.step(env.reset(jax.random.key(0))[1], 1)[-1]
+        flags = {"terminated": False, "truncated": False}
+        assert jax.tree.map(bool, info) == {**expected, **flags}
+
+
+class OneEndOfAll(peers.JaxMarlLike):
+    """Its agents have no ends of their own."""
+
+    def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+        obs, state, rewards, dones, info = super().step_env(key, state, actions)
+        return obs, state, rewards, {"__all__": dones["__all__"]}, info
+
+
+class InMappings(peers.JaxMarlLike):
+    def reset(self, key: Any) -> Any:
+        obs, state = super().reset(key)
+        return Mapping(**obs), state
+
+    def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+        obs, state, rewards, dones, info = super().step_env(key, state, actions)
+        return Mapping(**obs), state, Mapping(**rewards), Mapping(**dones), info
+
+
+@pytest.mark.parametrize(("peer", "has_dones"), [(OneEndOfAll, False), (InMappings, True)])
+def test_a_world_plays_as_the_same_in_the_usual_form(peer: Any, has_dones: bool) -> None:
+    env, same = envrax.wrap(peer()), envrax.wrap(peers.JaxMarlLike())
+    state, other = env.reset(jax.random.key(3))[1], same.reset(jax.random.key(3))[1]
+    for i in range(peers.LIMIT):
+        action = {"red": i % 2, "blue": 1}
+        obs, state, *rest, info = env.step(state, action)
+        expected, other, *others, told = same.step(other, action)
+        assert ("dones" in info) == has_dones
+        told = told if has_dones else {x: told[x] for x in told if x != "dones"}
+        jax.tree.map(np.testing.assert_array_equal, (obs, rest, info), (expected, others, told))
+    assert state.done
 
 
 # What careful users hand over.

@@ -2,7 +2,8 @@
 """The step at which a limit ends an episode, found in the programs of an object."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ from envrax.interop.protocol.dependence import may_be_key
 from envrax.interop.protocol.known_part import Unknown, known_part
 
 FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
+_CHOICES = 3  # bools of which both values are looked at
 _LOOKED_AT = 2**15  # steps that are looked at where no field is known to be the limit
 
 
@@ -59,7 +61,8 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
     A counter is a part of the state that every reset begins alike, and that a step changes by
     itself, whatever the action. A field is a limit if it changes nothing until a step at which an
     end follows from the counters alone, and which does not end with a longer limit. The rest of the
-    program, which reads anything else, is the same with both.
+    program, which reads anything else, is the same with both. Of `out` and `late & ~out` one is an
+    end where `late` is.
 
     Parameters
     ----------
@@ -74,11 +77,11 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
     """
     count = _Counters(here)
 
-    def compared(counters: Sequence[Any]) -> tuple[Any, Any]:
-        """Whether anything known differs; and whether here, and only here, an end follows."""
+    def compared(counters: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Whether anything known differs; if only that does; if here alone an end is sure."""
         a, b = (known_part(x.step, count.inputs(counters), x.n_ends) for x in (here, longer))
         if a.rest != b.rest:
-            return jnp.bool_(True), jnp.bool_(False)
+            return jnp.bool_(True), jnp.bool_(False), jnp.bool_(False)
         pairs = [*zip(a.read, b.read, strict=True)]
         ended = jnp.bool_(False)
         for x, y in zip(map(_known, a.outputs), map(_known, b.outputs), strict=True):
@@ -86,10 +89,19 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
             ended |= _is_sure(*x) & ~_is_sure(*y)
         others = [(x, y) for x, y in pairs if x is not y]
         each = [jnp.shape(x) != jnp.shape(y) or jnp.any(x != y) for x, y in others]
-        return jnp.stack([jnp.bool_(False), *map(jnp.bool_, each)]).any(), ended
+        differs = jnp.stack([jnp.bool_(False), *map(jnp.bool_, each)]).any()
+        return differs, jnp.bool_(True), ended
 
-    n, is_clear = count.first_step(compared)
-    return n if is_traced(n) or is_clear else None
+    def follows(counters: Sequence[Any]) -> Any:
+        a, b = (_end_follows(x, count.inputs(counters)) for x in (here, longer))
+        return a & ~b
+
+    n, counters, (_, is_alike, is_sure) = count.first_step(lambda x: compared(x)[0], compared)
+    if is_traced(n):
+        return n
+    with computed_at_once():
+        is_clear = n == NO_LIMIT or is_sure or (is_alike and jax.jit(follows)(counters))
+    return n if is_clear else None
 
 
 def step_of_certain_end(programs: Programs) -> int:
@@ -100,9 +112,8 @@ def step_of_certain_end(programs: Programs) -> int:
     """
     count = _Counters(programs)
 
-    def ended(counters: Sequence[Any]) -> tuple[Any, Any]:
-        sure = [_is_sure(*_known(x)) for x in count.ends(counters)]
-        return jnp.stack(sure).any(), jnp.bool_(True)
+    def ended(counters: Sequence[Any]) -> Any:
+        return _end_follows(programs, count.inputs(counters))
 
     may_follow: list[bool] = []
 
@@ -111,7 +122,7 @@ def step_of_certain_end(programs: Programs) -> int:
         may_follow[:] = [not isinstance(x, Unknown) or x.value is not None for x in ends]
 
     jax.eval_shape(first)
-    n = count.first_step(ended, _LOOKED_AT)[0] if any(may_follow) else NO_LIMIT
+    n = count.first_step(ended, most=_LOOKED_AT)[0] if any(may_follow) else NO_LIMIT
     return NO_LIMIT if is_traced(n) else int(n)
 
 
@@ -120,8 +131,8 @@ def is_counted(programs: Programs) -> bool:
     count = _Counters(programs)
 
     def first() -> Any:
-        ends = count.ends(count.begun())
-        return jnp.stack([jnp.all(_known(x)[1]) for x in ends]).all()
+        ends = _resolved(programs, count.inputs(count.begun()))[1:]
+        return jnp.stack([jnp.all(is_known) for _, is_known in ends]).all()
 
     with computed_at_once():
         found = jax.jit(first)()
@@ -152,17 +163,19 @@ class _Counters:
         n_ends = self.programs.n_ends
         return known_part(self.programs.step, self.inputs(counters), n_ends).outputs
 
-    def first_step(self, is_it: Any, most: int = FAR) -> tuple[Any, Any]:
+    def first_step(
+        self, is_it: Any, then: Any = lambda _: None, most: int = FAR
+    ) -> tuple[Any, list[Any], Any]:
         """
-        The first step for which `is_it(counters)[0]` holds, and `is_it(counters)[1]` there.
+        The first step for which `is_it(counters)` holds, `NO_LIMIT` if it is beyond `most`.
 
-        The step is `NO_LIMIT` if it is beyond `most`; the second value is True then.
+        Then the counters before it, and `then(counters)`.
         """
 
-        def count() -> tuple[Any, Any]:
+        def count() -> tuple[Any, list[Any], Any]:
             def goes_on(carry: Any) -> Any:
                 n, counters = carry
-                return (n < most) & ~is_it(counters)[0]
+                return (n < most) & ~is_it(counters)
 
             def advance(carry: Any) -> Any:
                 n, counters = carry
@@ -172,7 +185,7 @@ class _Counters:
                 return n + 1, [jnp.asarray(y, x.dtype) for x, y in pairs]
 
             n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), self.begun()))
-            return jnp.where(n < most, n, NO_LIMIT), is_it(counters)[1] | (n == most)
+            return jnp.where(n < most, n, NO_LIMIT), counters, then(counters)
 
         with computed_at_once():
             return jax.jit(count)()
@@ -183,6 +196,38 @@ def _known(x: Any) -> tuple[Any, Any]:
     if not isinstance(x, Unknown):
         return x, jnp.bool_(True)
     return (jnp.bool_(False), jnp.bool_(False)) if x.value is None else (x.value, x.is_known)
+
+
+def _end_follows(programs: Programs, inputs: Sequence[Any]) -> Any:
+    """Whether known inputs make an end, one or another."""
+    return _resolved(programs, inputs)[0][1]
+
+
+def _resolved(
+    programs: Programs,
+    inputs: Sequence[Any],
+    depth: int = _CHOICES,
+    assumed: Mapping[int, bool] = MappingProxyType({}),
+) -> list[tuple[Any, Any]]:
+    """
+    Whether some end is sure, then each end; as values, and whether they are known.
+
+    Known is also what is the same whatever the last few bools are that the inputs leave open.
+    """
+    part = known_part(programs.step, inputs, programs.n_ends, assumed)
+    ends = [*map(_known, part.outputs)]
+    is_sure = jnp.stack([_is_sure(*x) for x in ends]).any()
+    found = [(is_sure, is_sure), *ends]
+    later = [x for x in part.choices if x > max(assumed, default=-1)][-depth:]
+    if not depth or not later:
+        return found
+    cases = [
+        _resolved(programs, inputs, depth - 1, {**assumed, min(later): x}) for x in (False, True)
+    ]
+    return [
+        (jnp.where(is_known, x, a), is_known | (knows_a & knows_b & (a == b)))
+        for (x, is_known), (a, knows_a), (b, knows_b) in zip(found, *cases, strict=True)
+    ]
 
 
 def _is_sure(end: Any, is_known: Any) -> Any:

@@ -3,11 +3,13 @@
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import JaxprEqn
 
 from envrax._jax.dead_code import without_dead_code
@@ -23,11 +25,14 @@ class Unknown(NamedTuple):
     ----------
     number : int
         Its place among such values.
+    first : int
+        The place of the first one that is computed alike.
     value, is_known : array, optional
         The value where it follows all the same: `late | out` is True where `late` is.
     """
 
     number: int
+    first: int
     value: Any = None
     is_known: Any = None
 
@@ -44,14 +49,27 @@ class KnownPart(NamedTuple):
         The computed values that the rest of the program reads.
     rest : list of str
         The rest of the program without these values, one operation each.
+    choices : list of int
+        The numbers of bools that are not known, of which an operation reads both values: `~out`,
+        `where(out, x, y)`. The last ones are the nearest to the results.
     """
 
     outputs: list[Any]
     read: list[Any]
     rest: list[str]
+    choices: list[int]
 
 
-def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None) -> KnownPart:
+_TELLS = {"convert_element_type", "eq", "ne", "not", "select_n"}
+"""Operations that read both values of a bool; a `cond` reads it as an integer."""
+
+
+def known_part(
+    program: Any,
+    inputs: Sequence[Any],
+    n_outputs: int | None = None,
+    assumed: Mapping[int, bool] = MappingProxyType({}),
+) -> KnownPart:
     """
     Compute what follows from some inputs of a program.
 
@@ -63,32 +81,55 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         The value of each input, which may be traced; None where it is not known.
     n_outputs : int, optional
         How many results are wanted, from the first one; all of them by default.
+    assumed : mapping of int to bool, optional
+        The values of `choices`. A bool has the same number whatever those before it are, and a
+        number after it means something else.
     """
     used, is_read = without_dead_code(program, n_outputs)
     numbers = itertools.count()
-    given = [Unknown(next(numbers)) if x is None else x for x in inputs]
     read: list[Any] = []
     rest: list[str] = []
+    choices: dict[int, None] = {}
+    computed: dict[Any, list[Any]] = {}
+    firsts: dict[Any, int] = {}
+    seen: list[Any] = []  # each `id` in a key stays that of one value
+
+    def unknown(like: Any, key: Any, *part: Any) -> Any:
+        number = next(numbers)
+        x = Unknown(number, firsts.setdefault(key, number), *part)
+        if x.first not in assumed:
+            return x
+        found = _filled(_part(x), like)
+        return jnp.where(found.is_known, found.value, assumed[x.first])
 
     def results_of(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
         if (called := called_program(eqn)) is not None:
             return interpret(called, values, results_of)
-        unknown = [x for x in values if isinstance(x, Unknown)]
-        if not eqn.effects and not unknown:
-            return bind(eqn, values)
+        seen.append(values)
+        held = within([eqn])[1]
+        key = eqn.primitive, str(eqn.params), *map(_identity, values), *map(id, held)
+        key = *key, *(object() for _ in eqn.effects)
+        left_open = [x for x in values if isinstance(x, Unknown)]
+        if not eqn.effects and not left_open:
+            if key not in computed:
+                computed[key] = bind(eqn, values)
+            return computed[key]
         if is_cond(eqn):
-            return chosen(eqn, values)
+            return chosen(eqn, values, key)
+        if eqn.primitive.name in _TELLS:
+            pairs = zip(eqn.invars, values, strict=True)
+            choices.update((x.first, None) for v, x in pairs if _is_open_bool(v.aval, x))
         read.extend(x for x in values if not isinstance(x, Unknown))
-        read.extend(within([eqn])[1])
+        read.extend(held)
         names = [f"v{x.number}" if isinstance(x, Unknown) else "known" for x in values]
         how = re.sub(r"0x[0-9a-f]+", "", str(eqn.params))
         rest.append(f"{eqn.primitive} {how} {' '.join(names)}")
         if (part := _follows(eqn, values)) is not None:
-            return [Unknown(next(numbers), *part)]
-        read.extend(y for x in unknown for y in _known_of(x))
-        return [Unknown(next(numbers)) for _ in eqn.outvars]
+            return [unknown(eqn.outvars[0].aval, (key, 0), *part)]
+        read.extend(y for x in left_open for y in _known_of(x))
+        return [unknown(v.aval, (key, i)) for i, v in enumerate(eqn.outvars)]
 
-    def chosen(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+    def chosen(eqn: JaxprEqn, values: list[Any], key: Any) -> list[Any]:
         """The results of a `cond`: those of each branch, of which the first value chooses."""
         by, *operands = values
         rest.append(f"cond {by.number if isinstance(by, Unknown) else 'known'}")
@@ -96,14 +137,17 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         programs = eqn.params["branches"]
         branches = [interpret(program, operands, results_of) for program in programs]
         results: list[Any] = []
-        for out, *cases in zip(eqn.outvars, *branches, strict=True):
+        for i, (out, *cases) in enumerate(zip(eqn.outvars, *branches, strict=True)):
             read.extend(y for x in cases for y in _known_of(x))
             parts = [_filled(_part(x), out.aval) for x in cases if not is_key(out.aval)]
-            results.append(Unknown(next(numbers), *_choice(_part(by), parts) if parts else ()))
+            which = _filled(_part(by), eqn.invars[0].aval)
+            results.append(unknown(out.aval, (key, i), *_choice(which, parts) if parts else ()))
         return results
 
+    places = enumerate(zip(program.jaxpr.invars, inputs, strict=True))
+    given = [unknown(v.aval, i) if x is None else x for i, (v, x) in places]
     needed = [x for x, is_used in zip(given, is_read, strict=True) if is_used]
-    return KnownPart(interpret(used, needed, results_of), read, rest)
+    return KnownPart(interpret(used, needed, results_of), read, rest, [*choices])
 
 
 class _Part(NamedTuple):
@@ -150,14 +194,12 @@ def _follows(eqn: JaxprEqn, values: list[Any]) -> _Part | None:
     return _Part(value(), jnp.broadcast_to(known, shape))
 
 
-def _choice(by: _Part | None, cases: list[_Part]) -> _Part:
-    """The case that a value chooses. Without it nothing is known."""
-    shape = jnp.shape(cases[0].value)
-    if by is None:
-        return _Part(cases[0].value, jnp.zeros(shape, bool))
+def _choice(by: _Part, cases: list[_Part]) -> _Part:
+    """The case that a value chooses. Without it only what all cases are is known."""
     which = jnp.asarray(by.value, bool) if len(cases) == 2 else by.value
     value, is_known = (jax.lax.select_n(which, *parts) for parts in zip(*cases, strict=True))
-    return _Part(value, is_known & by.is_known)
+    same = [x.is_known & (x.value == cases[0].value) for x in cases]
+    return _Part(value, is_known & by.is_known | functools.reduce(jnp.bitwise_and, same))
 
 
 def _filled(part: _Part | None, like: Any) -> _Part:
@@ -165,6 +207,17 @@ def _filled(part: _Part | None, like: Any) -> _Part:
     if part is None:
         return _Part(jnp.zeros(like.shape, like.dtype), jnp.zeros(like.shape, bool))
     return part._replace(value=jnp.asarray(part.value, like.dtype))
+
+
+def _identity(x: Any) -> Any:
+    """What is equal for equal values, as far as that is seen."""
+    if isinstance(x, Unknown):
+        return x.first
+    return id(x) if isinstance(x, jax.Array) or np.ndim(x) else repr(x)
+
+
+def _is_open_bool(like: Any, x: Any) -> bool:
+    return isinstance(x, Unknown) and like.dtype == bool and like.size == 1
 
 
 def _known_of(x: Any) -> list[Any]:

@@ -122,8 +122,9 @@ class ProtocolEnv(TurnEnv):
         return self.reading.spaces[0], self.reading.spaces[1]
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
-        parts = self.reading.begin(self.peer, params, rng)
-        return PeerReset(self._by_agent(parts["obs"]), parts["state"], self._mask(parts))
+        r = self.reading
+        parts = r.begin(self.peer, params, rng)
+        return PeerReset(r.by_agent(parts["obs"]), parts["state"], self._mask(parts))
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         r = self.reading
@@ -138,13 +139,14 @@ class ProtocolEnv(TurnEnv):
             ended = terminated | truncated
             terminated = ended & goes_on[0]
             truncated = ended & ~terminated
-        info = as_dicts(dict(parts["info"])) if isinstance(parts.get("info"), dict) else {}
+        info = as_dicts(parts.get("info"))
+        info = info if isinstance(info, dict) else {}
         if "agents_done" in parts:
-            info["dones"] = {a: parts["agents_done"][p] for a, p in self._names.items()}
+            info["dones"] = r.by_agent(parts["agents_done"])
         return PeerStep(
-            self._by_agent(parts["obs"]),
+            r.by_agent(parts["obs"]),
             parts["state"],
-            self._by_agent(parts["reward"]),
+            r.by_agent(parts["reward"]),
             terminated,
             truncated,
             info,
@@ -169,18 +171,10 @@ class ProtocolEnv(TurnEnv):
     def draw(self, inner: Any) -> Any:
         return self.peer.render(inner)
 
-    @property
-    def _names(self) -> dict[str, Any]:
-        return dict(zip(self.agents, self.reading.peer_agents, strict=False))
-
-    def _by_agent(self, tree: Any) -> Any:
-        tree = as_dicts(tree)
-        return {a: tree[str(p)] for a, p in self._names.items()} or tree
-
     def _mask(self, parts: Info) -> Any:
         if parts.get("mask") is None:
             return None
-        return jax.tree.map(lambda x: x.astype(jnp.bool_), self._by_agent(parts["mask"]))
+        return jax.tree.map(lambda x: x.astype(jnp.bool_), self.reading.by_agent(parts["mask"]))
 
     def _flags(self, parts: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
         """Whether a step terminated and truncated an episode, by the library's results."""

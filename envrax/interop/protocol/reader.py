@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from envrax.interop.peer.containers import as_dicts
 from envrax.interop.peer.params import with_changes
 from envrax.interop.protocol.calls import Call
 from envrax.interop.protocol.limits import Limit
@@ -128,6 +129,12 @@ class Reading:
         if "agent" not in call.roles:
             return call(env, known)
         return {x: call(env, {**known, "agent": jnp.int32(i)}) for i, x in enumerate(self.agents)}
+
+    def by_agent(self, tree: Any) -> Any:
+        """A tree in dicts and tuples; that of a world by the names of its agents."""
+        tree = as_dicts(tree)
+        names = zip(self.agents, self.peer_agents, strict=False)
+        return {a: tree[str(p)] for a, p in names} or tree
 
     def written(self, call: Call, parts: Parts) -> str:
         """A function with its arguments and results."""

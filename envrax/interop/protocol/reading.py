@@ -34,6 +34,7 @@ from envrax.interop.protocol.results import (
     require_fields,
 )
 from envrax.interop.protocol.spaces import find_actions, find_mask, find_observations
+from envrax.spaces.base import is_mapping
 
 OF_STATE = {
     "obs": "observe observation get_obs",
@@ -147,7 +148,7 @@ def _find_agents(reader: Reader, at_reset: Any, state: Any) -> None:
     r = reader.r
     agents = getattr(reader.env, "agents", None)
     obs = get(at_reset, r.at_reset["obs"]) if "obs" in r.at_reset else None
-    if isinstance(agents, list | tuple) and isinstance(obs, dict) and {*agents} <= {*obs}:
+    if isinstance(agents, list | tuple) and is_mapping(obs) and {*agents} <= {*obs}:
         r.peer_agents = tuple(agents)
         r.agents = tuple(map(str, agents))
     elif "current_player" in names_in(state) and "reward" in r.at_reset:
@@ -257,10 +258,11 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any, acti
             "players who take turns, by `current_player`, and one number for a reward: whose is "
             "it? An adapter decides, a `TurnEnv`"
         )
-    if r.agents and "done" in values and isinstance(values["done"], dict):
+    if r.agents and is_mapping(values.get("done")):
         if "__all__" not in values["done"]:
             raise Refusal("no `__all__` among the ends of its agents")
-        r.at_step["agents_done"] = r.at_step["done"]
+        if r.peer_agents and {*r.peer_agents} <= {*values["done"]}:
+            r.at_step["agents_done"] = r.at_step["done"]
         r.at_step["done"] = (*r.at_step["done"], "__all__")
     for role in ("done", "terminated", "truncated"):
         if role not in r.at_step:
@@ -286,7 +288,7 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any, acti
             f"`truncated`, and no other end, in {describe(at_step)}. `fields=` names the other"
         )
     reward: Any = values.get("reward", 0)
-    if r.peer_agents and not (isinstance(reward, dict) and {*r.peer_agents} <= {*reward}):
+    if r.peer_agents and not (is_mapping(reward) and {*r.peer_agents} <= {*reward}):
         raise Refusal(f"the reward is {describe(reward)}: not one for each agent")
     if "reward" not in {*values, *r.calls}:
         raise Refusal(f"no reward in the results of `{r.step.name}`. {advice}")

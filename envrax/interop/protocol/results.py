@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.interop.protocol.refusal import Refusal
+from envrax.spaces.base import is_mapping
 
 FIELDS = {
     "obs": "observation obs",
@@ -43,14 +44,19 @@ Parts = dict[str, Path]
 def get(tree: Any, path: Path) -> Any:
     """The part of a result at a path."""
     for step in path:
-        by_item = isinstance(step, int) or isinstance(tree, dict)
+        by_item = isinstance(step, int) or is_plain_mapping(tree)
         tree = tree[step] if by_item else getattr(tree, str(step))
     return tree
 
 
+def is_plain_mapping(x: Any) -> bool:
+    """Whether `x` is a mapping, and no dataclass of chex, which is one too."""
+    return is_mapping(x) and not hasattr(x, "__dataclass_fields__")
+
+
 def names_in(x: Any) -> tuple[str, ...]:
-    """The names of the parts of a dict, a named tuple or a dataclass."""
-    if isinstance(x, dict):
+    """The names of the parts of a mapping, a named tuple or a dataclass."""
+    if is_plain_mapping(x):
         return tuple(map(str, x))
     return tuple(getattr(x, "_fields", getattr(x, "__dataclass_fields__", ())))
 
@@ -154,7 +160,7 @@ def fields_of(name: str, x: Any, place: Path, fields: dict[str, str]) -> Parts:
         if found and found[0] in own:
             parts[role] = (*place, found[0])
     if "obs" in parts and "mask" not in parts:  # Jumanji
-        inside = names_in(getattr(x, parts["obs"][-1]) if not isinstance(x, dict) else None)
+        inside = names_in(None if is_plain_mapping(x) else getattr(x, parts["obs"][-1]))
         if "action_mask" in inside:
             parts["mask"] = (*parts["obs"], "action_mask")
     return parts
@@ -164,7 +170,7 @@ def is_time_step(x: Any, fields: dict[str, str]) -> bool:
     """Whether a result has an observation and a reward, by the names of its fields."""
     own = {*names_in(x)}
     wanted = ({*FIELDS[role].split(), fields.get(role)} for role in ("obs", "reward"))
-    return not isinstance(x, dict) and all(own & names for names in wanted)
+    return not is_plain_mapping(x) and all(own & names for names in wanted)
 
 
 def alike(a: Any, b: Any) -> bool:

@@ -18,6 +18,7 @@ from envrax.interop.protocol.reader import Reader
 from envrax.interop.protocol.refusal import Refusal
 from envrax.interop.protocol.results import describe, get, names_in
 from envrax.spaces import Dict, Discrete, Space
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.masks import mask_shape
 
 
@@ -69,14 +70,25 @@ def find_mask(reader: Reader) -> None:
         return
     mask = reader.trace(lambda key: r.begin(reader.env, reader.params, key)["mask"], reader.key)
     space: Any = r.spaces[1]
-    space = space[r.agents[0]] if r.agents else space
-    masks = [*(mask if isinstance(mask, dict) else {"": mask}).values()]
-    if all(getattr(x, "shape", None) == mask_shape(space) and x.dtype == bool for x in masks):
+    if _is_mask(reader, space[r.agents[0]] if r.in_turn else space, mask):
         r.facts["mask"] = "of legal actions"
         return
     r.facts["mask"] = f"none: {describe(mask)} is no mask for its actions, in bools"
     for parts in (r.at_reset, r.at_step, r.calls):
         parts.pop("mask", None)
+
+
+def _is_mask(reader: Reader, space: Space, mask: Any) -> bool:
+    """Whether a mask has bools in the form of a space. None for a part says that all is legal."""
+
+    def is_one(space: Space, mask: Any) -> bool:
+        return mask is None or (mask.shape == mask_shape(space) and mask.dtype == bool)
+
+    try:
+        fits = map_leaves(is_one, space, reader.r.by_agent(mask))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False  # other containers
+    return jax.tree.all(fits) and bool(jax.tree.leaves(mask))
 
 
 def _space(reader: Reader, kind: str, types: Any) -> Space | None:
