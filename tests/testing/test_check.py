@@ -14,6 +14,7 @@ from wrapper_rows import ROWS
 from envrax import (
     Dict,
     Discrete,
+    DomainRandomization,
     EnvConfig,
     EpisodeDiscount,
     ExpandDims,
@@ -166,6 +167,14 @@ def test_a_class_may_assert_what_its_config_is() -> None:
 def test_a_limit_may_be_an_array() -> None:
     limit: Any = jnp.int32(10)
     assert not faults("limit_is_in_the_config", CountingEnv(FakeConfig(max_steps=limit)))
+
+
+def test_a_limit_may_be_drawn() -> None:
+    env = DomainRandomization(
+        CountingEnv(), lambda rng: {"max_steps": jax.random.randint(rng, (), 3, 9, jnp.int32)}
+    )
+    for rule in ("limits_have_reasons", "limit_is_in_the_config", "step_counts"):
+        assert not faults(rule, env)
 
 
 class Island(CountingEnv):

@@ -191,9 +191,9 @@ def limit_is_in_the_config(probe: Probe) -> Faults:
     """No count of steps below `config.max_steps` truncates, or ends episodes without a reason in \
 `info`, but where `at_limit` says so, and another `max_steps` moves the limit. Not checked with \
 wrappers, which may have their own limit."""
-    limit = int(probe.env.config.max_steps)
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
+    limit = int(probe.env.config.max_steps)
     truncated = [t for t in probe.transitions if _is_truncation(t)]
     seen = [int(t.state.step) for t in truncated if not probe.env.at_limit(t.state)]
     steps = [step for step in {limit - 1, *seen[:1]} if 1 < step < limit]
