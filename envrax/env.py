@@ -213,8 +213,9 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         Begin the episode after one that ended in `state`. Auto-reset calls it.
 
-        By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it. Where
-        it is overridden, an episode counts as one that depends on the one before.
+        By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it, and
+        splits that key as a step does. Where it is overridden, an episode counts as one that
+        depends on the one before.
         """
         return self.reset(jax.random.split(state.rng)[0])
 

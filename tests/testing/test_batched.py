@@ -41,6 +41,18 @@ def test_sound_batches_pass(make: Any) -> None:
     check_batched_env(make(), num_steps=12)
 
 
+def test_of_many_slots_some_are_drawn() -> None:
+    drawn: list[int] = []
+
+    class Counts(VecEnv[Any, Any, Any, Any]):
+        def render_slot(self, state: Any, slot_idx: int = 0) -> Any:
+            drawn.append(slot_idx)
+            return np.zeros((4, 4, 3), np.uint8)
+
+    assert not faults("render_slot_is_an_image", Counts(CountingEnv(), 200))
+    assert drawn[0] == 0 and drawn[-1] == 199 and len(drawn) < 12
+
+
 @pytest.mark.slow
 def test_the_rounding_errors_that_statistics_store_are_not_compared() -> None:
     """Those of sums of hundreds: in a scan they are others."""

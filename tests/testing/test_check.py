@@ -159,9 +159,29 @@ class EvenLimit(CountingEnv):
         assert self.config.max_steps % 2 == 0
 
 
-def test_a_class_may_assert_what_its_config_is() -> None:
-    report = report_env(EvenLimit(FakeConfig(max_steps=10)), num_steps=8)
+class LimitOfATable(CountingEnv):
+    """Takes no limit but the length of its table, and finds that out in a reset."""
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> Any:
+        assert self.config.max_steps == 10
+        return super().begin(key, **episode)
+
+
+@pytest.mark.parametrize("env_class", [EvenLimit, LimitOfATable])
+def test_a_class_may_assert_what_its_config_is(env_class: Any) -> None:
+    report = report_env(env_class(FakeConfig(max_steps=10)), num_steps=8)
     assert report.ok and "limit_is_in_the_config" in report.skipped
+
+
+class LimitThatIsNoMaxSteps(CountingEnv):
+    def at_limit(self, state: Any) -> Any:
+        return state.step >= 10
+
+
+def test_a_limit_of_its_own_may_equal_that_of_the_config() -> None:
+    for limit in (10, 50):
+        env = LimitThatIsNoMaxSteps(FakeConfig(max_steps=limit))
+        assert not faults("limit_is_in_the_config", env)
 
 
 def test_a_limit_may_be_an_array() -> None:

@@ -189,8 +189,9 @@ def _ends_at(probe: Probe, step: int) -> bool:
 
 def limit_is_in_the_config(probe: Probe) -> Faults:
     """No count of steps below `config.max_steps` truncates, or ends episodes without a reason in \
-`info`, but where `at_limit` says so, and another `max_steps` moves the limit. Not checked with \
-wrappers, which may have their own limit."""
+`info`, but where `at_limit` says so; nor do all truncated episodes end at one step. Another \
+`max_steps` moves the limit that `at_limit` tells by it. Not checked with wrappers, which may have \
+their own limit."""
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
     limit = int(probe.env.config.max_steps)
@@ -214,16 +215,18 @@ wrappers, which may have their own limit."""
 
 def _stays_with_another_config(probe: Probe, limit: int) -> Faults:
     """A limit that stays where it is in an environment built with another `max_steps`."""
+    shorter = limit - 1
     try:
-        env = with_config(probe.env, max_steps=(shorter := limit - 1))
-    except Exception:  # it has no other config, or takes no other limit
+        env = with_config(probe.env, max_steps=shorter)
+        other = Probe(env, probe.num_steps, probe.seed, gradients=False)
+        other.compiles = True
+        is_its_limit = env.at_limit(other.at_reset[1].replace(step=jnp.int32(shorter)))
+        if not is_its_limit or _ends_at(other, shorter):
+            return
+        # The limit may have a counter of its own, which only play moves.
+        ends = [int(t.state.step) for t in other.numpy_transitions if t.state.done]
+    except Exception:  # it has no other config, or does not run with another limit
         raise SkipRule("`with_config` cannot build it with another `max_steps`") from None
-    other = Probe(env, probe.num_steps, probe.seed, gradients=False)
-    other.compiles = True
-    if _ends_at(other, shorter):
-        return
-    # The limit may have a counter of its own, which only play moves.
-    ends = [int(t.state.step) for t in other.numpy_transitions if t.state.done]
     if _ends_at(probe, limit) or not ends or max(ends) > shorter:
         fix = "Read the limit from `self.config.max_steps`: another config may hold another one."
         expected = f"a time limit at step {shorter} with `max_steps={shorter}`"

@@ -46,7 +46,8 @@ it. A step that draws from it replaces it, and so does a `reset_after`, if overr
         kept = _same_key(returned["state"].rng, before.rng)
         if kept and _draws(probe, function, returned, rng, before, *args):
             expected = f"`state.rng` to be another key after a {method} that draws from it"
-            yield Fault(f".{method}", expected, "the same key", f"{_SPLIT} {_FOLDED}")
+            fix = f"{_SPLIT} {_FOLDED}" if method == "step" else _SPLIT
+            yield Fault(f".{method}", expected, "the same key", fix)
 
 
 def _same_key(a: Any, b: Any) -> bool:

@@ -21,7 +21,7 @@ from envrax.testing.pytrees import (
 )
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
-_IMAGES = 8  # of the states of an episode: drawing may be slow
+SOME_IMAGES = 8  # of states, or of slots: drawing may be slow
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
@@ -176,7 +176,7 @@ changes no state."""
 
     steps = probe.transitions
     ended = [t.state for t in steps if probe.needs_reset(t)]
-    some = [t.state for t in steps[:: 1 + len(steps) // _IMAGES]]
+    some = [t.state for t in steps[:: 1 + len(steps) // SOME_IMAGES]]
     drawn: list[tuple[Any, str]] = []
 
     def draw(state: Any) -> Any:
