@@ -63,7 +63,9 @@ def all_legal_if(free: jax.Array, space: Space, mask: Any) -> Any:
 
 
 def _all_legal_if(free: jax.Array, space: Space, mask: Any) -> Any:
-    return None if mask is None else mask | (free & _full_mask(space, None))
+    exist = _full_mask(space, None)  # None for a space of one's own, with masks of any form
+    legal = free if exist is None else free & exist
+    return jax.tree.map(lambda x: x | legal, mask)
 
 
 def require_mask(space: Space, mask: Any) -> jax.Array:

@@ -12,11 +12,13 @@ from helpers import assert_trees_equal, small_vec
 
 import envrax
 from envrax import (
+    Box,
     Dict,
     DomainRandomization,
     MultiDiscrete,
     RecordEpisodeStatistics,
     RecordVideo,
+    Space,
     evaluate,
 )
 from envrax.multi_agent.agent_slots import agents_as_slots
@@ -283,20 +285,41 @@ def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
     assert jax.vmap(view.action_mask)(state).any(axis=1).all()
 
 
-def test_where_an_episode_is_over_a_mask_keeps_its_padding() -> None:
-    rows = jnp.array([[True, False, False], [True, True, True]])  # of 2 and of 3 choices
+class Paths(Space):
+    """A space with masks of a form of its own."""
 
-    class Rows(ChaseWorld):
-        action_space: Any = Dict(dict.fromkeys(ChaseWorld().agents, MultiDiscrete((2, 3))))
+    shape, dtype = (2,), np.dtype(np.int32)
+
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        return jax.random.randint(rng, (2,), 0, 2, jnp.int32)
+
+    def contains(self, x: Any) -> Any:
+        return Box(0, 1, (2,), jnp.int32).contains(x)
+
+    def batch(self, n: int) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("space", "legal", "over"),
+    [
+        (MultiDiscrete((2, 3)), [[True, False, False]] * 2, [[True, True, False], [True] * 3]),
+        (Paths(), [True, False], [True, True]),
+    ],
+)
+def test_where_an_episode_is_over_a_mask_keeps_its_padding(
+    space: Any, legal: Any, over: Any
+) -> None:
+    class Masked(ChaseWorld):
+        action_space: Any = Dict(dict.fromkeys(ChaseWorld().agents, space))
 
         def action_mask(self, state: Any) -> Any:
-            return dict.fromkeys(self.agents, rows)
+            return dict.fromkeys(self.agents, jnp.array(legal))
 
-    view = OneAgent(Rows(), "hunter", None)
+    view = OneAgent(Masked(), "hunter", None)
     _, state = view.reset(KEYS[0])
-    assert view.action_mask(state).tolist() == rows.tolist()
-    over = view.action_mask(state.replace(agent_done=jnp.bool_(True)))
-    assert over.tolist() == [[True, True, False], [True, True, True]]
+    assert view.action_mask(state).tolist() == legal
+    assert view.action_mask(state.replace(agent_done=jnp.bool_(True))).tolist() == over
 
 
 def test_turns_are_those_of_the_fields_that_were_drawn() -> None:
