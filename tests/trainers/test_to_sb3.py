@@ -18,7 +18,7 @@ from trainers.bridge_envs import ENVS, EndsEnv, actions_of, played_batch, same, 
 
 import envrax
 from envrax import MultiBinary, VecEnv
-from envrax.interop import to_gymnasium, to_sb3
+from envrax.interop import to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers.vector import NormalizeReward
 
@@ -190,6 +190,20 @@ def test_ppo_learns_for_200_steps_with_binary_actions(env_class: Any) -> None:
     found: Any = evaluate_policy(model, env, 3, return_episode_rewards=True)
     returns, lengths = found
     assert len(returns) == 3 and np.isfinite(returns).all() and lengths == [5] * 3
+
+
+def test_models_with_binary_actions_play_in_gymnasium_too() -> None:
+    """Gymnasium's `MultiBinary` contains the float32 of their policies."""
+    env, batch = to_gymnasium(Buttons()), to_gymnasium_vec(VecEnv(Buttons(), 2))
+    model = PPO("MlpPolicy", env, **QUICK).learn(100)
+    action, _ = model.predict(env.reset(seed=0)[0])
+    assert action.dtype == np.float32 and action in env.action_space
+    assert env.step(action)[1] == action.sum()
+    actions, _ = model.predict(batch.reset(seed=0)[0])
+    assert batch.step(actions)[1].tolist() == actions.reshape(2, -1).sum(1).tolist()
+    evaluate_policy(model, Monitor(env), 2)
+    with pytest.raises(TypeError, match=r"expected action of shape .*; got .* float"):
+        env.step(np.full_like(action, 0.5))
 
 
 def test_masks_of_last_states_are_those_of_action_masks() -> None:

@@ -35,7 +35,9 @@ from envrax.interop.out.tensors import from_torch
 from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
 from envrax.interop.peer.spaces import outer_dtype, outside
+from envrax.spaces import MultiBinary, Space
 from envrax.spaces.base import canonical, is_list
+from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
 from envrax.wrappers.jit import compilation
@@ -94,6 +96,8 @@ class HostLoop:
         self.name = env.name  # for the logger
         self._who = who
         self._action_space = env.action_space  # many environments build it on each access
+        are_bits = map_leaves(lambda space: isinstance(space, MultiBinary), self._action_space)
+        self._has_bits = any(jax.tree.leaves(are_bits))
         self._batched = isinstance(env, BatchedEnv)
         if isinstance(env, BatchedEnv) and not shows_last(env):
             raise TypeError(
@@ -179,7 +183,10 @@ class HostLoop:
         """Take one step with an action of arrays (NumPy, JAX, Torch), Python numbers or lists."""
         state = self._require_state("step")
         name = "actions" if self._batched else "action"
-        action = conform(self._action_space, from_torch(action), f"{self._who}: step", name)
+        action = from_torch(action)
+        if self._has_bits:
+            action = _with_bits(self._action_space, action)
+        action = conform(self._action_space, action, f"{self._who}: step", name)
         if self._on_device:
             # This step runs asynchronously, and may still read the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
@@ -366,6 +373,21 @@ class HostLoop:
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         vars(self).update(attributes, _types=None)
         self._make_programs()
+
+
+def _with_bits(space: Space, action: Any) -> Any:
+    """Zeros and ones in the dtype of a `MultiBinary`; Stable-Baselines3 gives them as float32."""
+
+    def bits(space: Space, x: Any) -> Any:
+        if not isinstance(space, MultiBinary):
+            return x
+        found = np.asarray(x).astype(space.dtype)
+        return found if np.array_equal(found, x) else x
+
+    try:
+        return map_leaves(bits, space, action)
+    except (TypeError, ValueError):  # `conform` says what is wrong
+        return action
 
 
 def _require_seed(who: str, seed: Any) -> int | None:

@@ -74,9 +74,6 @@ class Sb3VecEnv(VecEnv):
                 "call. Call `step`."
             )
         actions, self._actions = self._actions, None
-        if isinstance(self._action_space, MultiBinary):
-            bits = np.asarray(actions).astype(self._action_space.dtype)
-            actions = bits if np.array_equal(bits, actions) else actions  # SB3 gives float32
         result = self._loop.step(actions)
         self._mask = result.mask
         dones = result.terminated | result.truncated
