@@ -89,7 +89,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "render mode": (
         lambda: single(render_mode="human"),
         ValueError,
-        "render_mode to be None or .*; got 'human'. To watch one environment, put `gymnasium",
+        "render_mode to be None or .*; got .human.. `gymnasium.wrappers` have `HumanRendering`",
     ),
     "no picture": (lambda: to_gymnasium(NestedEnv(), render_mode="rgb_array"), TypeError, "render"),
     "step before reset": (lambda: single().step(0), RuntimeError, "reset"),
