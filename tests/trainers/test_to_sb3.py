@@ -202,8 +202,11 @@ def test_models_with_binary_actions_play_in_gymnasium_too() -> None:
     actions, _ = model.predict(batch.reset(seed=0)[0])
     assert batch.step(actions)[1].tolist() == actions.reshape(2, -1).sum(1).tolist()
     evaluate_policy(model, Monitor(env), 2)
-    with pytest.raises(TypeError, match=r"expected action of shape .*; got .* float"):
-        env.step(np.full_like(action, 0.5))
+    for wrong in (0.5, 2, np.nan, 1e30):
+        with pytest.raises(TypeError, match=r"expected action of shape .*; got .* float"):
+            env.step(np.full_like(action, wrong))
+    with pytest.raises(ValueError, match="got an int that int8 cannot hold"):
+        env.step([2**70, 0, 1])
 
 
 def test_masks_of_last_states_are_those_of_action_masks() -> None:

@@ -36,7 +36,7 @@ from envrax.interop.peer.common_types import types_of
 from envrax.interop.peer.containers import as_in_space, mappings_as_dicts
 from envrax.interop.peer.spaces import outer_dtype, outside
 from envrax.spaces import MultiBinary, Space
-from envrax.spaces.base import canonical, is_list
+from envrax.spaces.base import canonical, is_list, kind
 from envrax.spaces.composite import map_leaves
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env
@@ -379,10 +379,11 @@ def _with_bits(space: Space, action: Any) -> Any:
     """Zeros and ones in the dtype of a `MultiBinary`; Stable-Baselines3 gives them as float32."""
 
     def bits(space: Space, x: Any) -> Any:
-        if not isinstance(space, MultiBinary):
+        if not isinstance(space, MultiBinary) or isinstance(x, jax.Array):
             return x
-        found = np.asarray(x).astype(space.dtype)
-        return found if np.array_equal(found, x) else x
+        given = np.asarray(x)
+        is_bits = kind(given.dtype) != "other" and ((given == 0) | (given == 1)).all()
+        return given.astype(space.dtype) if is_bits else x
 
     try:
         return map_leaves(bits, space, action)
