@@ -355,7 +355,7 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     with computed_at_once():  # constants that `__init__` computes, of which a space may be made
         new = cls(given)
     require_given(who, cls, new, given, changed)
-    if new._given_config is not given:  # but one that `__init__` derives, here of a derived one
+    if new._given_config is not given:  # `__init__` derives one: of a derived one, the same
         with computed_at_once():
             again = cls(config)
         known = [x for x, value in _values(config, config).items() if not is_traced(value)]

@@ -190,8 +190,8 @@ def _ends_at(probe: Probe, step: int) -> bool:
 def limit_is_in_the_config(probe: Probe) -> Faults:
     """No count of steps below `config.max_steps` truncates, or ends episodes without a reason in \
 `info`, but where `at_limit` says so; nor do all truncated episodes end at one step. Another \
-`max_steps` moves the limit that `at_limit` tells by it. Not checked with wrappers, which may have \
-their own limit."""
+`max_steps` moves the limit, unless `at_limit` tells one of its own. Not checked with wrappers, \
+which may have their own limit."""
     if not probe.compiles or probe.env.unwrapped is not probe.env:
         return
     limit = int(probe.env.config.max_steps)
